@@ -1,0 +1,58 @@
+# Every target makes what it needs first: a bare machine with Python 3.11 or newer is enough.
+# Slow words (bench, chaos) run outside CI.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+SEEDS ?= 200
+SEED ?=
+
+.PHONY: help install demo test check format sim conformance bench chaos wheel clean
+
+help:  ## This list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(INSTALLED): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]'
+	@touch $@
+
+install: $(INSTALLED)  ## Make .venv with Ottla and everything for working on it
+
+demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show what happened
+	@$(BIN)/python examples/demo.py
+
+test: $(INSTALLED)  ## Unit tests and simulations
+	$(BIN)/python -m pytest tests/unit tests/simulation
+
+check: $(INSTALLED)  ## ruff, mypy, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(INSTALLED)  ## Let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+sim: $(INSTALLED)  ## Simulated worlds: make sim SEEDS=1000, or one again: make sim SEED=42
+	$(BIN)/python -m sim --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+
+conformance: $(INSTALLED)  ## Unmodified real clients against a real broker
+	$(BIN)/python tools/conformance_clients.py
+	$(BIN)/python -m pytest tests/conformance
+
+chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers (minutes)
+	$(BIN)/python -m pytest tests/chaos --timeout 1800
+
+bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
+	$(BIN)/python tools/conformance_clients.py kafka
+	$(BIN)/python -m benchmarks $(BENCH)
+
+wheel: $(INSTALLED)  ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean:  ## Remove what make made, but for .tools
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,15 @@
+"""Every scenario, in the order in which a full run takes them."""
+
+from typing import Final
+
+from benchmarks import latency, lifecycle, requests, sessions, stalls, throughput
+from benchmarks.rounds import Scenario
+
+SCENARIOS: Final[tuple[Scenario, ...]] = (
+    *throughput.SCENARIOS,
+    *requests.SCENARIOS,
+    *latency.SCENARIOS,
+    *sessions.SCENARIOS,
+    *lifecycle.SCENARIOS,
+    *stalls.SCENARIOS,
+)

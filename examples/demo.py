@@ -1,0 +1,83 @@
+"""`make demo`: a broker, a topic, a real client at full speed, and a table of what happened."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import ottla
+from ottla.client.load import LoadResult, consume_load, produce_load
+from ottla.testing import broker
+
+MESSAGES = int(os.environ.get("OTTLA_DEMO_MESSAGES", "2000000"))
+MESSAGE_BYTES = 1000
+TOPIC = "demo"
+
+
+def main() -> int:
+    console = Console()
+    console.print(f"[bold]Ottla {ottla.__version__}[/]: a Kafka-compatible broker in Python\n")
+    started = time.perf_counter()
+    with broker() as running:
+        console.print(f"A broker answers on [bold]{running.bootstrap_servers}[/] after {time.perf_counter() - started:.2f} s.")
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        admin.create_topics([NewTopic(TOPIC, num_partitions=1)])[TOPIC].result()
+        console.print(f"Topic [bold]{TOPIC}[/] is there. Now librdkafka, unmodified, writes and reads it:\n")
+        produced, consumed = move_messages(running.bootstrap_servers)
+        console.print(result_table(produced, consumed, running.data_dir, running.pid))
+    complete = produced.messages == consumed.messages == MESSAGES
+    console.print("[bold green]Every message written was read.[/]" if complete else "[bold red]Messages are missing.[/]")
+    console.print("\nYour turn: [bold]ottla up[/], then point any Kafka client at localhost:9092.")
+    return 0 if complete else 1
+
+
+def move_messages(bootstrap_servers: str) -> tuple[LoadResult, LoadResult]:
+    columns = (TextColumn("{task.description:>8}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    with Progress(*columns) as progress:
+        writing = progress.add_task("produce", total=MESSAGES)
+        reading = progress.add_task("consume", total=MESSAGES, start=False)
+        produced = produce_load(
+            bootstrap_servers, TOPIC, message_bytes=MESSAGE_BYTES, count=MESSAGES,
+            on_progress=lambda count: progress.update(writing, completed=count),
+        )  # fmt: skip
+        progress.start_task(reading)
+        consumed = consume_load(
+            bootstrap_servers, TOPIC, count=MESSAGES, on_progress=lambda count: progress.update(reading, completed=count)
+        )
+    return produced, consumed
+
+
+def result_table(produced: LoadResult, consumed: LoadResult, data_dir: Path, pid: int) -> Table:
+    table = Table(title="What happened", title_justify="left")
+    for name, justify in (("", "left"), ("messages", "right"), ("seconds", "right"), ("messages/s", "right"), ("MB/s", "right")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for name, result in (("produced", produced), ("consumed", consumed)):
+        table.add_row(
+            name,
+            f"{result.messages:,}",
+            f"{result.seconds:.2f}",
+            f"{result.messages / result.seconds:,.0f}",
+            f"{result.bytes / result.seconds / 1e6:,.0f}",
+        )
+    table.add_section()
+    stored = sum(path.stat().st_size for path in data_dir.rglob("*.log"))
+    table.add_row("on disk", f"{stored / 1e6:,.0f} MB in Kafka's own format", "", "", "")
+    table.add_row("broker", f"{resident_megabytes(pid):,.0f} MB of memory", "", "", "")
+    return table
+
+
+def resident_megabytes(pid: int) -> float:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return float("nan")
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    sys.exit(main())

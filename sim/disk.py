@@ -1,0 +1,403 @@
+"""A disk in memory that forgets what was not synced.
+
+Every file has its bytes as the page cache shows them and as stable storage holds them; every directory its entries
+likewise, with the changes in between. `crash` keeps the stable state and, by seed, any part of the rest: sectors of
+files, the first few changes of a directory (changes of one directory reach storage in order, as journals do it). A file
+whose entry was never synced can therefore be gone although its bytes were synced.
+
+Faults are set in advance: `crash_at` ends the world before the nth change, `fail_at` lets the nth call fail with an
+errno, `capacity_bytes` fills up. Every call is counted and traced, so that a test can visit each of them.
+"""
+
+import errno
+import os
+import posixpath
+import zlib
+from collections.abc import Callable, Sequence
+from enum import Enum
+from random import Random
+from typing import Final, TypeAlias
+
+from ottla.base.disk import Buffer
+from sim.trace import Trace
+
+SECTOR_BYTES: Final = 512
+
+_Node: TypeAlias = "_FileNode | _DirectoryNode"
+_Change: TypeAlias = "dict[str, _FileNode | _DirectoryNode | None]"  # One directory's entries; None is gone.
+
+
+class SimulatedCrash(BaseException):
+    """The machine lost power at this call. Not an `Exception`: no code of ours survives it."""
+
+
+class Kept(Enum):
+    """What a crash leaves of the bytes and names that were not synced."""
+
+    NOTHING = "nothing"
+    PART = "part"
+    EVERYTHING = "everything"  # Only the process died: all is still in the page cache, and still not synced.
+
+
+class _FileNode:
+    def __init__(self) -> None:
+        self.cached = bytearray()
+        self.stable = b""
+        self.cut_to: int | None = None  # The smallest size since the last sync, where that is below the stable one.
+        self.modified_ms = 0
+
+    def truncate(self, size: int) -> None:
+        if size < len(self.stable):
+            self.cut_to = size if self.cut_to is None else min(self.cut_to, size)
+        del self.cached[size:]
+        self.cached.extend(bytes(size - len(self.cached)))
+
+    def sync(self) -> None:
+        self.stable = bytes(self.cached)
+        self.cut_to = None
+
+    def crash(self, kept: Kept, chance: Random) -> None:
+        if kept is Kept.EVERYTHING:
+            return
+        if kept is Kept.NOTHING:
+            self.cached = bytearray(self.stable)
+        elif self.cached != self.stable:
+            self.cached = self._mixed(chance)
+        self.sync()
+
+    def _mixed(self, chance: Random) -> bytearray:
+        """The old bytes with some new ones over them; what is in the new size but never arrived reads as zeros."""
+        old, new = self.stable, self.cached
+        luck = chance.random()
+        if luck < 0.2:
+            return new
+        if self.cut_to is not None:  # What came after the cut cannot have arrived without it.
+            if luck < 0.4:
+                return bytearray(old)
+            old = old[: self.cut_to]
+        size = chance.choice((len(old), len(new), chance.randint(*sorted((len(old), len(new))))))
+        mixed = bytearray(size)
+        mixed[: len(old)] = old[:size]
+        if chance.random() < 0.5:  # The write stopped somewhere, perhaps inside a sector.
+            arrived = [(0, chance.randint(0, size))]
+        else:
+            starts = range(0, size, SECTOR_BYTES)
+            arrived = [(start, min(start + SECTOR_BYTES, size)) for start in starts if chance.random() < 0.5]
+        for start, end in arrived:
+            piece = new[start:end]
+            mixed[start : start + len(piece)] = piece
+        return mixed
+
+
+class _DirectoryNode:
+    def __init__(self) -> None:
+        self.cached: dict[str, _Node] = {}
+        self.stable: dict[str, _Node] = {}
+        self.changes: list[_Change] = []  # Not synced yet, in order; each is atomic.
+
+    def change(self, entries: _Change) -> None:
+        _apply(self.cached, entries)
+        self.changes.append(entries)
+
+    def sync(self) -> None:
+        self.stable = dict(self.cached)
+        self.changes.clear()
+
+    def crash(self, kept: Kept, chance: Random) -> None:
+        if kept is Kept.EVERYTHING:
+            return
+        arrived = chance.randint(0, len(self.changes)) if kept is Kept.PART else 0
+        self.cached = dict(self.stable)
+        for entries in self.changes[:arrived]:
+            _apply(self.cached, entries)
+        self.sync()
+        for name in sorted(self.cached):
+            self.cached[name].crash(kept, chance)
+
+
+def _apply(entries: dict[str, _Node], change: _Change) -> None:
+    for name, node in change.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class SimulatedFile:
+    """Implements `base.disk.File`. A handle of before a crash is dead."""
+
+    def __init__(self, disk: "SimulatedDisk", node: _FileNode, path: str) -> None:
+        self._disk = disk
+        self._node = node
+        self._generation = disk.generation
+        self._closed = False
+        self.path = path
+
+    def pread(self, size: int, position: int) -> bytes:
+        self._enter("pread", size, position)
+        return bytes(self._node.cached[position : position + size])
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        content = bytes(data)
+        # A write that fails may have left any part of itself behind.
+        self._enter(
+            "pwrite", position, len(content), zlib.crc32(content), on_error=lambda: self._write_part(content, position)
+        )
+        room = self._disk.room_bytes()
+        if position + len(content) - len(self._node.cached) > room:
+            self._write(content[: max(0, room + len(self._node.cached) - position)], position)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
+        self._write(content, position)
+
+    def _write_part(self, content: bytes, position: int) -> None:
+        self._write(content[: self._disk.chance.randint(0, len(content))], position)
+
+    def _write(self, content: bytes, position: int) -> None:
+        cached = self._node.cached
+        if position > len(cached):
+            cached.extend(bytes(position - len(cached)))
+        cached[position : position + len(content)] = content
+        self._node.modified_ms = self._disk.now_ms()
+
+    def truncate(self, size: int) -> None:
+        self._enter("truncate", size)
+        self._node.truncate(size)
+
+    def sync(self) -> None:
+        self._enter("sync")
+        self._node.sync()
+
+    def size(self) -> int:
+        self._enter("size")
+        return len(self._node.cached)
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _enter(self, call: str, *facts: object, on_error: Callable[[], None] | None = None) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        if self._generation != self._disk.generation:
+            raise SimulatedCrash(f"{self.path} was opened before the crash")
+        self._disk.enter(call, self.path, *facts, on_error=on_error)
+
+
+_CHANGING: Final = frozenset(
+    ("pwrite", "truncate", "sync", "create", "make_directory", "rename", "remove", "sync_directory")
+)
+
+
+class SimulatedDisk:
+    """Implements `base.disk.Disk`."""
+
+    def __init__(
+        self,
+        chance: Random,
+        trace: Trace | None = None,
+        *,
+        now_ms: Callable[[], int] = lambda: 0,
+        capacity_bytes: int | None = None,
+    ) -> None:
+        self.chance = chance
+        self.trace = trace or Trace()
+        self.now_ms = now_ms
+        self.capacity_bytes = capacity_bytes
+        self.generation = 0
+        self.call_count = 0
+        self.change_count = 0
+        self._root = _DirectoryNode()
+        self._dead = False
+        self._crash_at: int | None = None
+        self._fail_at: int | None = None
+        self._fail_errno = errno.EIO
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def crash_at(self, change: int | None) -> None:
+        """The world ends before change number `change` from now (0 is the next one)."""
+        self._crash_at = None if change is None else self.change_count + change
+
+    def fail_at(self, call: int | None, error: int = errno.EIO) -> None:
+        """Call number `call` from now fails once, reads included."""
+        self._fail_at = None if call is None else self.call_count + call
+        self._fail_errno = error
+
+    def crash(self, kept: Kept) -> None:
+        """Power is back: handles are dead, unsynced bytes and names are lost as `kept` says, faults are cleared."""
+        self.trace.add("crash", kept.value)
+        self._root.crash(kept, self.chance)
+        self.generation += 1
+        self._dead = False
+        self._crash_at = self._fail_at = None
+
+    def enter(self, call: str, path: str, *facts: object, on_error: Callable[[], None] | None = None) -> None:
+        """Counts and traces one call, and lets it meet its fault."""
+        if self._dead:
+            raise SimulatedCrash("the machine is off")
+        self.trace.add(call, path, *facts)
+        if call in _CHANGING:
+            if self.change_count == self._crash_at:
+                self._dead = True
+                raise SimulatedCrash(f"before {call} {path}")
+            self.change_count += 1
+        self.call_count += 1
+        if self.call_count - 1 == self._fail_at:
+            if on_error is not None:
+                on_error()
+            raise OSError(self._fail_errno, os.strerror(self._fail_errno), path)
+
+    def room_bytes(self) -> int:
+        return 1 << 62 if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
+
+    def used_bytes(self) -> int:
+        return _used_bytes(self._root)
+
+    # -- Disk --------------------------------------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        self.enter("open", path)
+        parent, name = self._parent(path)
+        node = parent.cached.get(name)
+        if node is None:
+            if not create:
+                raise _missing(path)
+            self.enter("create", path)
+            node = _FileNode()
+            node.modified_ms = self.now_ms()
+            parent.change({name: node})
+        if not isinstance(node, _FileNode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return SimulatedFile(self, node, path)
+
+    def exists(self, path: str) -> bool:
+        self.enter("exists", path)
+        return self._find(path) is not None
+
+    def list(self, path: str) -> list[str]:
+        self.enter("list", path)
+        return sorted(self._directory(path).cached)
+
+    def list_with_sizes(self, path: str) -> Sequence[tuple[str, int]]:
+        self.enter("list_with_sizes", path)
+        entries = sorted(self._directory(path).cached.items())
+        return [(name, len(node.cached)) for name, node in entries if isinstance(node, _FileNode)]
+
+    def make_directory(self, path: str) -> None:
+        directory = self._root
+        walked = ""
+        for name in _names(path):
+            walked += "/" + name
+            child = directory.cached.get(name)
+            if child is None:
+                self.enter("make_directory", walked)
+                child = _DirectoryNode()
+                directory.change({name: child})
+            if not isinstance(child, _DirectoryNode):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), walked)
+            directory = child
+
+    def read(self, path: str) -> bytes:
+        self.enter("read", path)
+        return bytes(self._file(path).cached)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """The five steps of the real one, each of which may be the last."""
+        temporary = f"{path}.tmp"
+        file = self.open(temporary, create=True)
+        file.truncate(0)
+        file.pwrite(data, 0)
+        file.sync()
+        file.close()
+        self.rename(temporary, path)
+        self.sync_directory(posixpath.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self.enter("rename", source, target)
+        source_parent, source_name = self._parent(source)
+        target_parent, target_name = self._parent(target)
+        if source_parent is not target_parent:
+            raise OSError(errno.EXDEV, "renames stay in their directory", source)
+        node = source_parent.cached.get(source_name)
+        if node is None:
+            raise _missing(source)
+        source_parent.change({source_name: None, target_name: node})
+
+    def remove(self, path: str) -> None:
+        self.enter("remove", path)
+        node = self._find(path)
+        if isinstance(node, _DirectoryNode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if node is not None:
+            parent, name = self._parent(path)
+            parent.change({name: None})
+
+    def remove_tree(self, path: str) -> None:
+        node = self._find(path)
+        if isinstance(node, _DirectoryNode):
+            for name in sorted(node.cached):
+                child = posixpath.join(path, name)
+                if isinstance(node.cached[name], _DirectoryNode):
+                    self.remove_tree(child)
+                else:
+                    self.remove(child)
+            self.enter("remove", path)
+            parent, name = self._parent(path)
+            parent.change({name: None})
+
+    def sync_directory(self, path: str) -> None:
+        self.enter("sync_directory", path)
+        self._directory(path).sync()
+
+    def free_bytes(self, path: str) -> int:
+        self.enter("free_bytes", path)
+        return self.room_bytes()
+
+    def modified_ms(self, path: str) -> int:
+        self.enter("modified_ms", path)
+        return self._file(path).modified_ms
+
+    # -- finding -----------------------------------------------------------------------------------------------------
+
+    def _find(self, path: str) -> "_Node | None":
+        node: _Node = self._root
+        for name in _names(path):
+            if not isinstance(node, _DirectoryNode) or name not in node.cached:
+                return None
+            node = node.cached[name]
+        return node
+
+    def _parent(self, path: str) -> tuple[_DirectoryNode, str]:
+        return self._directory(posixpath.dirname(path)), posixpath.basename(path)
+
+    def _directory(self, path: str) -> _DirectoryNode:
+        node = self._find(path)
+        if node is None:
+            raise _missing(path)
+        if not isinstance(node, _DirectoryNode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return node
+
+    def _file(self, path: str) -> _FileNode:
+        node = self._find(path)
+        if node is None:
+            raise _missing(path)
+        if not isinstance(node, _FileNode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return node
+
+
+def _names(path: str) -> Sequence[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _used_bytes(node: _Node) -> int:
+    if isinstance(node, _FileNode):
+        return len(node.cached)
+    return sum(_used_bytes(child) for child in node.cached.values())
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

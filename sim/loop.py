@@ -1,0 +1,193 @@
+"""An asyncio event loop in virtual time: no selector, no threads, no waiting.
+
+When nothing is ready, time jumps to the next timer. Timers due at the same moment run in an order drawn from the seed;
+with `shuffle` so do all ready callbacks (asyncio promises first come, first served: code that leans on that promise
+runs with `shuffle` off). An error that nobody awaits ends the run, and so does a run in which something is awaited but
+nothing is left to do.
+"""
+
+import asyncio
+import contextvars
+import gc
+import heapq
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final, TypeVar, TypeVarTuple
+
+from sim.clock import SimulatedClock
+from sim.trace import Trace
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+STEPS_MAX: Final = 2_000_000  # Of one run: past this, something spins.
+
+
+class Stuck(Exception):
+    """Something is awaited, and nothing is left that could ever complete it."""
+
+
+class SimulatedLoop(asyncio.AbstractEventLoop):
+    def __init__(self, clock: SimulatedClock, chance: Random, trace: Trace, *, shuffle: bool = True) -> None:
+        self._clock = clock
+        self._chance = chance
+        self._trace = trace
+        self._shuffle = shuffle
+        self._ready: list[asyncio.Handle] = []
+        self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
+        self._timer_count = 0
+        self._running = False
+        self._closed = False
+        self._errors: list[BaseException] = []
+        self.step_count = 0
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Runs until `future` (or a coroutine, as a task) is done; errors of other tasks are raised here too."""
+        task = asyncio.ensure_future(future, loop=self)
+        self._run(task.done, waiting_for=task)
+        return task.result()
+
+    def run_for(self, seconds: float) -> None:
+        """Lets the world go on for so long, whatever happens in it."""
+        deadline = self.create_future()
+        self.call_later(seconds, deadline.set_result, None)
+        self._run(deadline.done, waiting_for=deadline)
+
+    def _run(self, finished: Callable[[], bool], waiting_for: object) -> None:
+        self._running = True
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while not finished():
+                self._step(waiting_for)
+        finally:
+            self._running = False
+            asyncio._set_running_loop(outer)
+
+    def _step(self, waiting_for: object) -> None:
+        self._collect_due_timers()
+        if not self._ready:
+            if not self._timers:
+                raise Stuck(f"nothing is left to run, but {waiting_for!r} is awaited")
+            self._clock.advance_to(self._timers[0][0])
+            return
+        self.step_count += 1
+        if self.step_count > STEPS_MAX:
+            raise Stuck(f"more than {STEPS_MAX} steps: {waiting_for!r} does not come to an end")
+        handle = self._ready.pop(self._chance.randrange(len(self._ready)) if self._shuffle else 0)
+        if not handle.cancelled():
+            handle._run()
+        if self._errors:
+            raise self._errors.pop(0)
+
+    def _collect_due_timers(self) -> None:
+        now = self._clock.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            handle = heapq.heappop(self._timers)[3]
+            if not handle.cancelled():
+                self._ready.append(handle)
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Ends the loop. What was never awaited and failed is raised now at the latest."""
+        self._closed = True
+        self._ready.clear()
+        self._timers.clear()
+        gc.collect()
+        if self._errors:
+            raise self._errors.pop(0)
+
+    # -- scheduling --------------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        return self._clock.monotonic()
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # There are no other threads.
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (when, self._chance.random(), self._timer_count, handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """`TimerHandle.cancel` tells its loop; ours finds out when the timer is due."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(
+        self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
+    ) -> "asyncio.Task[Any]":
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
+        """In line, on a later turn: simulated latency is `SimulatedWorkers`' part."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def run() -> None:
+            try:
+                result = func(*args)
+            except Exception as error:
+                if not future.cancelled():
+                    future.set_exception(error)
+            else:
+                if not future.cancelled():
+                    future.set_result(result)
+
+        self.call_soon(run)
+        return future
+
+    # -- what asyncio asks of a loop ---------------------------------------------------------------------------------
+
+    def get_debug(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self._trace.add("error", context["message"], repr(error))
+        self._errors.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
+
+    async def shutdown_asyncgens(self) -> None:
+        return
+
+    async def shutdown_default_executor(self) -> None:
+        return
+
+
+def run(loop: SimulatedLoop, main: Coroutine[Any, Any, T]) -> T:
+    """Runs `main` to its end, cancels what it left behind, closes the loop."""
+    try:
+        result: T = loop.run_until_complete(main)
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left))
+    except BaseException:
+        loop._errors.clear()
+        loop.close()
+        raise
+    loop.close()
+    return result

@@ -1,0 +1,1 @@
+"""Vocabulary and ports: types, errors, clock, disk, workers, limits. Imports nothing of ours."""

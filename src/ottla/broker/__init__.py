@@ -1,0 +1,1 @@
+"""A node: wiring, request dispatch, handlers/ (one file per API family)."""

@@ -1,0 +1,84 @@
+"""From a request frame to its handler and back to bytes: one table says what is advertised and who answers.
+
+`ApiVersions` is answered from the same table, so that nothing is advertised without a handler. A version outside the table
+closes the connection, as in Kafka; only ApiVersions itself answers it, with version 0 and UNSUPPORTED_VERSION.
+"""
+
+import logging
+from typing import Final
+
+from ottla.base.errors import ErrorCode, ProtocolError
+from ottla.broker.handlers import (
+    api_versions,
+    cluster,
+    configs,
+    coordinator,
+    features,
+    fetch,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+)
+from ottla.broker.node import Node
+from ottla.broker.request import Api, Parts, Peer, RequestContext
+from ottla.wire.apis import API_INFO, ApiKey
+from ottla.wire.codec import codec_for
+from ottla.wire.frame import decode_request_header, encode_response
+
+logger = logging.getLogger(__name__)
+
+APIS: Final[dict[int, Api]] = {
+    **produce.APIS,
+    **fetch.APIS,
+    **offsets.APIS,
+    **metadata.APIS,
+    **topics.APIS,
+    **configs.APIS,
+    **cluster.APIS,
+    **features.APIS,
+    **producers.APIS,
+    **log_dirs.APIS,
+    **coordinator.APIS,
+    **api_versions.APIS,
+}
+
+
+class Dispatcher:
+    """The `Service` behind every connection of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+        head = decode_request_header(frame)
+        api = APIS.get(head.api_key)
+        if api is None:
+            raise ProtocolError(f"api key {head.api_key} is not served (docs/GAPS.md)")
+        low, high = api.versions
+        if not low <= head.api_version <= high and head.api_key != ApiKey.API_VERSIONS:
+            raise ProtocolError(f"{API_INFO[head.api_key].name} v{head.api_version} is not served, only v{low} to v{high}")
+        return RequestContext(
+            head.api_key, head.api_version, head.correlation_id, head.client_id, peer, head.body_position, api.holds_frame
+        )
+
+    async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        api = APIS[context.api_key]
+        version = context.api_version
+        if context.api_key == ApiKey.API_VERSIONS and not api.versions[0] <= version <= api.versions[1]:
+            unsupported = api_versions.describe(self._node, APIS, 0)
+            unsupported.error_code = ErrorCode.UNSUPPORTED_VERSION
+            return [encode_response(context.api_key, 0, context.correlation_id, unsupported)]
+        if api.decode is not None:
+            request = api.decode(frame, context.body_position, version)
+        else:
+            # Bytes behind the message are let pass, as Kafka does: librdkafka sends some behind Metadata.
+            request, _ = codec_for(API_INFO[context.api_key].request, version).decode(frame, context.body_position)
+        response = await api.handle(self._node, context, request)
+        if response is None or type(response) is list:
+            return response
+        return [encode_response(context.api_key, version, context.correlation_id, response)]
+
+

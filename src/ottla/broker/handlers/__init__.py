@@ -1,0 +1,1 @@
+"""One file per API family. Each ends in `APIS`, its rows of the dispatch table."""

@@ -1,0 +1,119 @@
+"""ListOffsets v1–11, OffsetForLeaderEpoch v2–4, DeleteRecords v0–2.
+
+Look-ups by timestamp read indexes and records, so they run in a worker. There is no tiered storage yet: the earliest local
+offset is the earliest one, and nothing is the latest tiered offset.
+"""
+
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from ottla.broker.node import Node
+from ottla.broker.request import Api, RequestContext
+from ottla.replica.partition import Partition
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+Found = tuple[TimestampMs, Offset, LeaderEpoch]
+_NOTHING: Final[Found] = (NO_TIMESTAMP, NO_OFFSET, -1)
+
+
+async def list_offsets(node: Node, context: RequestContext, request: api.ListOffsetsRequest) -> api.ListOffsetsResponse:
+    response = api.ListOffsetsResponse()
+    for topic in request.topics:
+        answers: list[api.ListOffsetsResponse.ListOffsetsPartitionResponse] = []
+        for wanted in topic.partitions:
+            answer = api.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+            try:
+                partition = node.partitions.leader_of(topic.name, wanted.partition_index)
+                _require_epoch(partition, wanted.current_leader_epoch)
+                answer.timestamp, answer.offset, answer.leader_epoch = await _find(node, partition, wanted.timestamp)
+            except ApiError as error:
+                answer.error_code = error.code
+            answers.append(answer)
+        response.topics.append(api.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+async def _find(node: Node, partition: Partition, timestamp: TimestampMs) -> Found:
+    log = partition.log
+    match timestamp:
+        case -1:  # LATEST
+            return NO_TIMESTAMP, partition.high_watermark, partition.leader_epoch
+        case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
+            return NO_TIMESTAMP, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
+        case -3:  # MAX_TIMESTAMP
+            found = await node.workers.run(log.offset_of_max_timestamp)
+        case -5:  # LATEST_TIERED
+            return _NOTHING
+        case -6:  # EARLIEST_PENDING_UPLOAD
+            return _NOTHING
+        case _ if timestamp < 0:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")
+        case _:
+            found = await node.workers.run(log.offset_for_timestamp, timestamp)
+    if found is None or found.offset >= partition.high_watermark:
+        return _NOTHING
+    return found.timestamp, found.offset, log.epochs.epoch_of(found.offset)
+
+
+def _require_epoch(partition: Partition, current_leader_epoch: LeaderEpoch) -> None:
+    code = partition.check_leader_epoch(current_leader_epoch)
+    if code:
+        raise ApiError(code, f"{partition.topic_partition} is at leader epoch {partition.leader_epoch}")
+
+
+async def offset_for_leader_epoch(
+    node: Node, context: RequestContext, request: api.OffsetForLeaderEpochRequest
+) -> api.OffsetForLeaderEpochResponse:
+    response = api.OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answers: list[api.OffsetForLeaderEpochResponse.EpochEndOffset] = []
+        for wanted in topic.partitions:
+            answer = api.OffsetForLeaderEpochResponse.EpochEndOffset(partition=wanted.partition)
+            try:
+                partition = node.partitions.leader_of(topic.topic, wanted.partition)
+                _require_epoch(partition, wanted.current_leader_epoch)
+                answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(wanted.leader_epoch)
+            except ApiError as error:
+                answer.error_code = error.code
+            answers.append(answer)
+        response.topics.append(
+            api.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
+        )
+    return response
+
+
+async def delete_records(
+    node: Node, context: RequestContext, request: api.DeleteRecordsRequest
+) -> api.DeleteRecordsResponse:
+    response = api.DeleteRecordsResponse()
+    for topic in request.topics:
+        answers: list[api.DeleteRecordsResponse.DeleteRecordsPartitionResult] = []
+        for wanted in topic.partitions:
+            answer = api.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
+            try:
+                if node.is_internal(topic.name) or not node.may_delete_records(topic.name):
+                    raise ApiError(ErrorCode.POLICY_VIOLATION, f"records of {topic.name} cannot be deleted: it is compacted")
+                partition = node.partitions.leader_of(topic.name, wanted.partition_index)
+                answer.low_watermark = await partition.delete_records_before(wanted.offset)
+            except ApiError as error:
+                answer.error_code = error.code
+                answer.low_watermark = NO_OFFSET
+            answers.append(answer)
+        response.topics.append(api.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    return response
+
+
+APIS: Final[dict[int, Api]] = {
+    ApiKey.LIST_OFFSETS: Api(versions=(1, 11), handle=list_offsets),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Api(versions=(2, 4), handle=offset_for_leader_epoch),
+    ApiKey.DELETE_RECORDS: Api(versions=(0, 2), handle=delete_records),
+}

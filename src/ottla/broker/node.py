@@ -1,0 +1,155 @@
+"""A node: the metadata it decides and follows, the partitions it holds, what its handlers ask for.
+
+Start: log directories, metadata log, registration, partitions, then requests. Committed metadata is applied to the
+partitions in order by one task; a request that changed metadata is answered once its own change is applied here, so that
+a topic just created can be written to.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from uuid import UUID
+
+from ottla.base.clock import Clock
+from ottla.base.disk import Disk
+from ottla.base.errors import invariant
+from ottla.base.types import NodeId, Offset, ProducerId
+from ottla.base.workers import Workers
+from ottla.broker.fetch_session import FetchSessions
+from ottla.metadata.configs import BrokerConfig
+from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
+from ottla.metadata.controller.producer_ids import ProducerIdBlock, decide_allocate_producer_ids
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import ConfigResourceType
+from ottla.metadata.runtime import ControllerRuntime
+from ottla.replica.partitions import Partitions
+from ottla.replica.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The ports: everything a node knows of the outside."""
+
+    clock: Clock
+    workers: Workers
+    disk: Disk
+    new_uuid: Callable[[], UUID]
+    new_session_id: Callable[[], int]
+
+
+class Node:
+    def __init__(
+        self,
+        *,
+        world: World,
+        config: BrokerConfig,
+        cluster_id: str,
+        broker_epoch: int,
+        runtime: ControllerRuntime,
+        settings: ControllerSettings,
+        storages: Sequence[Storage],
+        partitions: Partitions,
+    ) -> None:
+        self.clock = world.clock
+        self.workers = world.workers
+        self.disk = world.disk
+        self.config = config
+        self.cluster_id = cluster_id
+        self.node_id: NodeId = config.integer("node.id")
+        self.broker_epoch = broker_epoch
+        self.runtime = runtime
+        self.settings = settings
+        self.directories = storages
+        self.partitions = partitions
+        self.fetch_sessions = FetchSessions(
+            world.new_session_id, config.integer("max.incremental.fetch.session.cache.slots")
+        )
+        self.stopping = False
+        self._producer_ids: ProducerIdBlock | None = None
+        self._next_producer_id: ProducerId = 0
+        self._producer_id_lock = asyncio.Lock()
+        self._deltas: deque[tuple[Offset, MetadataDelta]] = deque()
+        self._applied_offset: Offset = runtime.image.offset
+        self._applying: asyncio.Task[None] | None = None
+        self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        runtime.listen(self)
+
+    # -- metadata ----------------------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> MetadataImage:
+        """What is committed. Handlers read it; only replay changes it."""
+        return self.runtime.image
+
+    async def submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
+        """Decides, commits and applies here; then the reply is true for whoever asks this node next."""
+        reply = await self.runtime.submit(decide)
+        await self._wait_applied(self.image.offset)
+        return reply
+
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self._deltas.append((image.offset, delta))
+        if self._applying is None:
+            self._applying = asyncio.get_running_loop().create_task(self._apply_deltas(), name="apply metadata")
+
+    async def _apply_deltas(self) -> None:
+        try:
+            while self._deltas:
+                offset, delta = self._deltas.popleft()
+                layers = broker_layers(self.image, self.settings, self.node_id)
+                await self.partitions.apply(self.image, delta, layers)
+                self._on_applied(offset)
+        finally:
+            self._applying = None
+
+    def _on_applied(self, offset: Offset) -> None:
+        self._applied_offset = offset
+        waiting, self._apply_waiters = self._apply_waiters, []
+        for wanted, future in waiting:
+            if wanted > offset:
+                self._apply_waiters.append((wanted, future))
+            elif not future.done():
+                future.set_result(None)
+
+    async def _wait_applied(self, offset: Offset) -> None:
+        if not self._deltas and self._applying is None:
+            return
+        last = self._deltas[-1][0] if self._deltas else offset
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._apply_waiters.append((min(last, offset), future))
+        await future
+
+    # -- what handlers ask -------------------------------------------------------------------------------------------
+
+    async def next_producer_id(self) -> ProducerId:
+        """From this broker's block; a new block is recorded in the metadata before any of its ids is given out."""
+        async with self._producer_id_lock:
+            block = self._producer_ids
+            if block is None or self._next_producer_id >= block.end:
+                block = self._producer_ids = await self.runtime.submit(
+                    lambda image: decide_allocate_producer_ids(image, self.node_id, self.broker_epoch)
+                )
+                self._next_producer_id = block.first
+            producer_id = self._next_producer_id
+            self._next_producer_id += 1
+            invariant(producer_id < block.end, "a producer id is of our block", producer_id=producer_id)
+            return producer_id
+
+    def is_internal(self, topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    def may_delete_records(self, topic: str) -> bool:
+        partitions = self.partitions.of_topic(topic)
+        return not partitions or partitions[0].log.config.deletes
+
+    def topic_configs(self, topic: str) -> dict[str, str]:
+        return self.image.configs_of(ConfigResourceType.TOPIC, topic)

@@ -1,0 +1,65 @@
+"""What a handler knows of a request besides its message: who asks, over which listener, in which version."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ottla.base.disk import Buffer
+from ottla.log.partition_log import LogSlice
+
+if TYPE_CHECKING:
+    from ottla.broker.node import Node
+
+Part: TypeAlias = Buffer | LogSlice
+Parts: TypeAlias = list[Part]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The other end of one connection."""
+
+    host: str
+    port: int
+    listener: str
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class RequestContext:
+    """One request. `holds_frame`: its handler may still need the received bytes while it waits."""
+
+    __slots__ = ("api_key", "api_version", "body_position", "client_id", "correlation_id", "holds_frame", "peer")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        peer: Peer,
+        body_position: int = 0,
+        holds_frame: bool = False,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.peer = peer
+        self.body_position = body_position
+        self.holds_frame = holds_frame
+
+
+# A handler answers with a message, with parts that are encoded already (hot paths), or with None (acks=0: no answer).
+Handler: TypeAlias = Callable[["Node", RequestContext, Any], Coroutine[Any, Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Api:
+    """One row of the dispatch table: what is advertised and who answers."""
+
+    versions: tuple[int, int]
+    handle: Handler
+    # Reads the body instead of the general codec: (frame, body position, version) -> request.
+    decode: Callable[[memoryview, int, int], Any] | None = None
+    holds_frame: bool = False

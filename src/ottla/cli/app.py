@@ -1,0 +1,66 @@
+"""The command tree, and the one place where an expected failure becomes a line and an exit code."""
+
+from typing import Any
+
+import confluent_kafka
+import typer
+from typer.core import TyperGroup
+
+import ottla
+from ottla.cli import bench, cluster, consume, log_dump, produce, server, topic
+from ottla.cli.errors import Failure
+from ottla.cli.options import AsJson, examples
+from ottla.cli.output import complain, print_json
+
+
+class Boundary(TyperGroup):
+    """The root group: outside of it there are no `Failure`s."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Failure as failure:
+            complain(failure.message)
+            raise typer.Exit(failure.exit_code) from failure
+
+
+app = typer.Typer(
+    cls=Boundary,
+    help="Ottla: a message queue that speaks the Kafka wire protocol. Works in front of Apache Kafka, too.",
+    epilog=examples(
+        ("a broker on this machine, in one command", "ottla up"),
+        (
+            "a topic, a record, and what is in it",
+            "ottla topic create orders --partitions 3",
+            "echo hello | ottla produce orders",
+            "ottla consume orders",
+        ),
+    ),
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+SERVERS = "Run a broker"
+RECORDS = "Records"
+ADMINISTRATION = "Administration"
+
+for name, command in (("up", server.up), ("serve", server.serve)):
+    app.command(name, add_help_option=False, context_settings=server.PASS_ON, rich_help_panel=SERVERS)(command)
+app.command("produce", epilog=produce.EXAMPLES, rich_help_panel=RECORDS)(produce.produce)
+app.command("consume", epilog=consume.EXAMPLES, rich_help_panel=RECORDS)(consume.consume)
+app.command("bench", epilog=bench.EXAMPLES, rich_help_panel=RECORDS)(bench.bench)
+app.add_typer(topic.app, name="topic", rich_help_panel=ADMINISTRATION)
+app.add_typer(cluster.cluster_app, name="cluster", rich_help_panel=ADMINISTRATION)
+app.add_typer(cluster.features_app, name="features", rich_help_panel=ADMINISTRATION)
+app.add_typer(log_dump.app, name="log", rich_help_panel=ADMINISTRATION)
+
+
+@app.command(rich_help_panel=ADMINISTRATION)
+def version(as_json: AsJson = False) -> None:
+    """Print the version of Ottla and of the client under it."""
+    versions = {"ottla": ottla.__version__, "librdkafka": confluent_kafka.libversion()[0]}
+    if as_json:
+        print_json(versions)
+    else:
+        print(f"ottla {versions['ottla']} (librdkafka {versions['librdkafka']})")

@@ -1,0 +1,91 @@
+"""How a command reaches a cluster: addresses, client settings, and a quick "nobody is there".
+
+librdkafka retries an address that refuses for as long as it may wait. A person should read why at once, so each
+command first knocks on the bootstrap addresses with a plain TCP connection.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from ottla.cli.errors import UNREACHABLE, Failure, failure_of
+from ottla.client.admin import Admin
+from ottla.client.errors import ClientError, client_error
+from ottla.client.options import ClientKind, opened, settings
+
+REQUEST_TIMEOUT_S: Final = 15.0
+KNOCK_TIMEOUT_S: Final = 3.0
+DEFAULT_PORT: Final = 9092
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def parse_address(text: str) -> Address:
+    """`host`, `host:port`, `[::1]:port`, with or without a `PROTOCOL://` before it. ValueError for anything else."""
+    bare = text.strip().rpartition("://")[2]
+    host, colon, port = bare.rpartition(":")
+    if not colon or bare.endswith("]"):
+        host, port = bare, str(DEFAULT_PORT)
+    if not host or not port.isdigit():
+        raise ValueError(f"{text!r} is not host:port")
+    return Address(host.strip("[]"), int(port))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Where the cluster is, and client settings of the user's own, by Kafka's or librdkafka's names."""
+
+    servers: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> list[Address]:
+        return [parse_address(server) for server in self.servers.split(",")]
+
+    def admin(self) -> Admin:
+        return Admin(self._with({"default.api.timeout.ms": round(REQUEST_TIMEOUT_S * 1000)}))
+
+    def producer(self, options: Mapping[str, object]) -> confluent_kafka.Producer:
+        """librdkafka's own, with the SDK's names and defaults: murmur2, idempotence."""
+        return opened(confluent_kafka.Producer, settings(ClientKind.PRODUCER, self._with(options)))
+
+    def consumer(self, options: Mapping[str, object]) -> confluent_kafka.Consumer:
+        return opened(confluent_kafka.Consumer, settings(ClientKind.CONSUMER, self._with(options)))
+
+    def _with(self, options: Mapping[str, object]) -> dict[str, Any]:
+        # Failures reach the user as one line of ours; librdkafka's own log lines would double them.
+        common = {"bootstrap.servers": self.servers, "client.id": "ottla-cli", "log_level": 0}
+        return {**common, **options, **self.properties}
+
+
+@contextmanager
+def connected(connection: Connection) -> Iterator[Connection]:
+    """The block runs only if somebody answers the door; a client's error inside it becomes a `Failure`."""
+    knock(connection)
+    try:
+        yield connection
+    except KafkaException as exception:
+        raise failure_of(client_error(exception, "asking the cluster"), servers=connection.servers) from exception
+    except ClientError as error:
+        raise failure_of(error, servers=connection.servers) from error
+
+
+def knock(connection: Connection) -> None:
+    for address in connection.addresses:
+        try:
+            socket.create_connection(address, timeout=KNOCK_TIMEOUT_S).close()
+        except OSError:
+            continue
+        return
+    is_local = all(address.host in LOCAL_HOSTS for address in connection.addresses)
+    remedy = "start one with `ottla up`" if is_local else "check --bootstrap-server"
+    raise Failure(f"no broker at {connection.servers}: {remedy}", exit_code=UNREACHABLE)

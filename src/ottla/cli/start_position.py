@@ -1,0 +1,69 @@
+"""Where reading starts, as a person says it: `beginning`, `end`, an offset, a moment, or a while ago."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+DURATION_PART: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+DURATION: Final = re.compile(rf"((?:{DURATION_PART.pattern}\s*)+)(?:ago)?")
+FORMS: Final = "beginning, end, an offset (42), a time (2026-11-15T09:30, @1763199000000) or a while ago ('5m ago')"
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AtOffset:
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first record with this timestamp or a later one."""
+
+    timestamp_ms: int
+
+
+StartPosition: TypeAlias = Beginning | End | AtOffset | AtTime
+
+
+def parse_start(text: str, *, now: datetime) -> StartPosition:
+    """A time without a zone is in `now`'s. ValueError for what cannot be read."""
+    said = text.strip().lower()
+    if said in ("beginning", "earliest", "start"):
+        return Beginning()
+    if said in ("end", "latest"):
+        return End()
+    if offset := re.fullmatch(r"(?:offset\s+)?(\d+)", said):
+        return AtOffset(int(offset[1]))
+    if moment := re.fullmatch(r"(?:timestamp\s+|@)(\d+)", said):
+        return AtTime(int(moment[1]))
+    if said == "now":
+        return AtTime(milliseconds(now))
+    if DURATION.fullmatch(said):
+        ago_ms = sum(int(amount) * UNIT_MS[unit] for amount, unit in DURATION_PART.findall(said))
+        return AtTime(milliseconds(now) - ago_ms)
+    return AtTime(parse_moment(said.removeprefix("timestamp").strip(), now))
+
+
+def parse_moment(said: str, now: datetime) -> int:
+    try:
+        moment = datetime.fromisoformat(said.upper())
+    except ValueError:
+        raise ValueError(f"{said!r} is none of: {FORMS}") from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=now.tzinfo)
+    return milliseconds(moment)
+
+
+def milliseconds(moment: datetime) -> int:
+    return round(moment.astimezone(UTC).timestamp() * 1000)

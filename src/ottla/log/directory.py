@@ -1,0 +1,166 @@
+"""One log directory of a node: its identity, its checkpoints, its partitions.
+
+`open` refuses a directory of another cluster or node and takes the clean-shutdown marker; `open_partition` is then
+called for each partition found, in workers as many as the caller likes. Checkpoints are written from time to time and
+at a clean `close`, which ends with the marker. Everything here blocks.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from posixpath import join
+from uuid import UUID
+
+from ottla.base.disk import Disk
+from ottla.base.types import NodeId, Offset, TimestampMs, TopicId, TopicPartition
+from ottla.log import clean_shutdown, file_names, meta_properties
+from ottla.log.checkpoints import CorruptCheckpoint, OffsetCheckpoint, read_offsets, write_offsets
+from ottla.log.config import LogConfig
+from ottla.log.handles import HandleCache
+from ottla.log.meta_properties import MetaProperties, WrongDirectory
+from ottla.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+
+class LogDirectory:
+    __slots__ = (
+        "_disk",
+        "_handles",
+        "_log_starts",
+        "_recovery_points",
+        "directory_id",
+        "high_watermarks",
+        "last_broker_epoch",
+        "path",
+        "was_clean_shutdown",
+    )
+
+    def __init__(self, disk: Disk, path: str, directory_id: UUID, handles: HandleCache) -> None:
+        self._disk = disk
+        self._handles = handles
+        self.path = path
+        self.directory_id = directory_id
+        self.last_broker_epoch = clean_shutdown.take_marker(disk, path)
+        self.was_clean_shutdown = self.last_broker_epoch is not None
+        self._recovery_points = self._read_checkpoint(OffsetCheckpoint.RECOVERY_POINT)
+        self._log_starts = self._read_checkpoint(OffsetCheckpoint.LOG_START)
+        self.high_watermarks = self._read_checkpoint(OffsetCheckpoint.REPLICATION)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: NodeId,
+        new_directory_id: UUID,
+        handles: HandleCache | None = None,
+    ) -> "LogDirectory":
+        """Formats an empty directory with `new_directory_id`; raises `WrongDirectory` for anybody else's."""
+        disk.make_directory(path)
+        found = read_identity(disk, path)
+        if found is None:
+            found = MetaProperties(cluster_id=cluster_id, node_id=node_id, directory_id=new_directory_id)
+            disk.replace(join(path, meta_properties.FILE_NAME), found.encode())
+        if found.cluster_id != cluster_id:
+            raise WrongDirectory(f"{path} belongs to cluster {found.cluster_id}, this node to {cluster_id}")
+        if found.node_id != node_id:
+            raise WrongDirectory(f"{path} belongs to node {found.node_id}, this is node {node_id}")
+        return cls(disk, path, found.directory_id, handles or HandleCache())
+
+    def _read_checkpoint(self, which: OffsetCheckpoint) -> dict[TopicPartition, Offset]:
+        """A checkpoint is a shortcut: without it recovery starts further back and watermarks are found anew."""
+        try:
+            return read_offsets(self._disk, self.path, which)
+        except CorruptCheckpoint as error:
+            logger.warning("checkpoint ignored: %s", error)
+            self.was_clean_shutdown = self.was_clean_shutdown and which is not OffsetCheckpoint.RECOVERY_POINT
+            return {}
+
+    # Partitions
+
+    def find_partitions(self) -> list[TopicPartition]:
+        """The partitions on disk, sorted. Directories of deleted partitions are removed on the way."""
+        files = {name for name, _ in self._disk.list_with_sizes(self.path)}
+        found = []
+        for name in self._disk.list(self.path):
+            if name in files:
+                continue
+            if name.endswith(file_names.DELETED_DIRECTORY):
+                self._disk.remove_tree(join(self.path, name))
+            elif (topic_partition := file_names.parse_directory_name(name)) is not None:
+                found.append(topic_partition)
+        return sorted(found)
+
+    def open_partition(
+        self,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        now_ms: TimestampMs,
+        *,
+        topic_id: TopicId | None = None,
+    ) -> PartitionLog:
+        """A partition that is there, as its last shutdown left it, or a new one."""
+        return PartitionLog.open(
+            self._disk,
+            join(self.path, str(topic_partition)),
+            topic_partition,
+            config,
+            now_ms,
+            clean_shutdown=self.was_clean_shutdown,
+            recovery_point=self._recovery_points.get(topic_partition, 0),
+            log_start_offset=self._log_starts.get(topic_partition, 0),
+            topic_id=topic_id,
+            handles=self._handles,
+        )
+
+    def rename_deleted(self, log: PartitionLog, unique: str) -> str:
+        """First half of a deletion: the name is free for a new partition. Returns the path for `remove_deleted`."""
+        log.close(clean=False)
+        target = join(self.path, file_names.deleted_directory_name(log.topic_partition, unique))
+        self._disk.rename(log.directory, target)
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+            offsets.pop(log.topic_partition, None)
+        return target
+
+    def remove_deleted(self, path: str) -> None:
+        self._disk.remove_tree(path)
+
+    # Checkpoints
+
+    def write_recovery_points(self, logs: Iterable[PartitionLog]) -> None:
+        self._recovery_points = {log.topic_partition: log.recovery_point for log in logs}
+        write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
+
+    def write_log_starts(self, logs: Iterable[PartitionLog]) -> None:
+        """Only where the first segment's name does not say it."""
+        self._log_starts = {
+            log.topic_partition: log.log_start_offset
+            for log in logs
+            if log.log_start_offset > log.segments.first.base_offset
+        }
+        write_offsets(self._disk, self.path, OffsetCheckpoint.LOG_START, self._log_starts)
+
+    def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        self.high_watermarks = dict(high_watermarks)
+        write_offsets(self._disk, self.path, OffsetCheckpoint.REPLICATION, high_watermarks)
+
+    def close(self, logs: Iterable[PartitionLog], *, broker_epoch: int) -> None:
+        """A clean shutdown: logs first, then their checkpoints, the marker last."""
+        closed = list(logs)
+        for log in closed:
+            log.close()
+        self.write_recovery_points(closed)
+        self.write_log_starts(closed)
+        clean_shutdown.write_marker(self._disk, self.path, broker_epoch)
+
+    @property
+    def free_bytes(self) -> int:
+        return self._disk.free_bytes(self.path)
+
+
+def read_identity(disk: Disk, path: str) -> MetaProperties | None:
+    """Whose directory it is; `None` for one that was never formatted."""
+    file = join(path, meta_properties.FILE_NAME)
+    return MetaProperties.decode(disk.read(file), file) if disk.exists(file) else None

@@ -1,0 +1,239 @@
+"""One replica's log of one partition. Reading and appending are inherited; its upkeep is here.
+
+What changes the log's state runs on the event loop and does not block. What blocks is a method of its own for a worker
+thread, says so, and leaves the state alone: a roll, a flush and a deletion are therefore each a blocking half and a
+`complete_*` (or `detach`). Truncations and `close` do both, so nobody else may use the log meanwhile. Of the blocking
+halves one at a time runs per log, beside appends and reads.
+
+`flush.messages`: at most so many records less one are acknowledged unsynced; with 1 an acknowledgement waits until
+`durable_end_offset` has passed its record. `flush.ms` bounds how long a record stays unsynced, and delays nobody.
+"""
+
+from collections.abc import Sequence
+from posixpath import dirname, join
+
+from ottla.base.disk import Disk
+from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.types import Offset, TimestampMs, TopicId, TopicPartition
+from ottla.log import file_names, retention
+from ottla.log.appendable_log import AppendableLog, AppendResult
+from ottla.log.checkpoints import encode_epochs
+from ottla.log.config import LogConfig
+from ottla.log.deletion import remove_deleted, remove_files, rename_deleted
+from ottla.log.handles import HandleCache
+from ottla.log.partition_metadata import write_topic_id
+from ottla.log.producer_state import ProducerState
+from ottla.log.readable_log import LogSlice
+from ottla.log.recovery import LoadedLog, Loading, load, rebuild_producers
+from ottla.log.segment import Segment
+from ottla.log.segment_list import SegmentList
+
+__all__ = ["AppendResult", "LogSlice", "PartitionLog"]
+
+
+class PartitionLog(AppendableLog):
+    __slots__ = ("last_flush_ms",)
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        handles: HandleCache,
+        loaded: LoadedLog,
+        *,
+        now_ms: TimestampMs,
+    ) -> None:
+        super().__init__(disk, directory, topic_partition, config, handles, loaded)
+        self.last_flush_ms = now_ms
+        self._unsynced_directories = () if loaded.is_directory_synced else (directory, dirname(directory))
+        self.update_config(config)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        now_ms: TimestampMs,
+        *,
+        clean_shutdown: bool = False,
+        recovery_point: Offset = 0,
+        log_start_offset: Offset = 0,
+        topic_id: TopicId | None = None,
+        handles: HandleCache | None = None,
+    ) -> "PartitionLog":
+        """Blocking. Lists, recovers if there was no clean shutdown, creates what is missing.
+
+        A directory of another topic id is INCONSISTENT_TOPIC_ID: the topic was deleted and created again.
+        """
+        handles = handles or HandleCache()
+        loading = Loading(disk=disk, directory=directory, config=config, handles=handles, now_ms=now_ms)
+        loaded = load(
+            loading, is_clean=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset
+        )
+        log = cls(disk, directory, topic_partition, config, handles, loaded, now_ms=now_ms)
+        if topic_id is not None:
+            log.assign_topic_id(topic_id)
+        if log.log_end_offset - log.recovery_point >= config.flush_messages:
+            log.flush(now_ms=now_ms)  # What recovery read back may be in the page cache alone.
+        return log
+
+    def assign_topic_id(self, topic_id: TopicId) -> None:
+        """Blocking the first time. A log keeps the id it has; the file is synced with the first flush."""
+        if self.topic_id is None:
+            write_topic_id(self._disk, self.directory, topic_id)
+            self.topic_id = topic_id
+        elif self.topic_id != topic_id:
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.directory} belongs to topic id {self.topic_id}")
+
+    # Flush
+
+    def needs_flush(self, now_ms: TimestampMs) -> bool:
+        unflushed = self.log_end_offset - self.recovery_point
+        return unflushed > 0 and (
+            unflushed >= self._flush_messages or now_ms - self.last_flush_ms >= self.config.flush_ms
+        )
+
+    def sync_files(self, up_to_offset: Offset | None = None) -> Offset:
+        """Blocking: fsync of all that was appended, or of the segments before an offset. Returns how far it reaches."""
+        end_offset = self.log_end_offset
+        if up_to_offset is not None:
+            end_offset = min(end_offset, up_to_offset)
+        directories, self._unsynced_directories = self._unsynced_directories, ()
+        for segment in self.segments.from_offset(self.recovery_point):
+            if segment.base_offset < end_offset:
+                if segment.is_sealed:
+                    segment.save_indexes()
+                segment.handle().sync()
+        self._write_epochs()
+        for directory in dict.fromkeys(directories):
+            self._disk.sync_directory(directory)
+        return end_offset
+
+    def complete_flush(self, end_offset: Offset, now_ms: TimestampMs | None = None) -> None:
+        """All below `end_offset`, which `sync_files` returned, is on stable storage."""
+        self.recovery_point = max(self.recovery_point, min(end_offset, self.log_end_offset))
+        self.durable_end_offset = max(self.durable_end_offset, self.recovery_point)
+        self._advance_end(self.log_end_offset)
+        if now_ms is not None:
+            self.last_flush_ms = now_ms
+
+    def flush(self, up_to_offset: Offset | None = None, *, now_ms: TimestampMs | None = None) -> Offset:
+        """Blocking. Both halves at once, where no loop is running beside."""
+        self.complete_flush(self.sync_files(up_to_offset), now_ms)
+        return self.durable_end_offset
+
+    def _write_epochs(self) -> None:
+        unsaved = self.epochs.take_unsaved(self.log_end_offset)
+        if unsaved is not None:
+            self._disk.replace(join(self.directory, file_names.LEADER_EPOCH_CHECKPOINT), encode_epochs(unsaved))
+
+    # Retention and deletion
+
+    def plan_retention(self, now_ms: TimestampMs, *, high_watermark: Offset | None = None) -> list[Segment]:
+        """Segments that may go by time, size or log start offset. If the active one is among them, roll first.
+
+        May block: the largest timestamp of a segment is read once.
+        """
+        return retention.plan_retention(
+            list(self.segments),
+            self.config,
+            now_ms=now_ms,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            high_watermark=self.log_end_offset if high_watermark is None else high_watermark,
+        )
+
+    def detach(self, segments: Sequence[Segment]) -> None:
+        """Readers no longer find these segments; `rename_deleted` and, after a delay, `delete_files` follow."""
+        if not segments:
+            return
+        invariant(self.segments.active not in segments, "the active segment stays")
+        self.segments.remove(segments)
+        for segment in segments:
+            segment.forget_handle()
+            self.snapshots.forget(segment.base_offset)
+        self._start_at(max(self.log_start_offset, self.segments.first.base_offset))
+
+    def rename_deleted(self, segments: Sequence[Segment]) -> None:
+        """Blocking."""
+        rename_deleted(self._disk, segments)
+
+    def delete_files(self, segments: Sequence[Segment]) -> None:
+        """Blocking. Of segments that `rename_deleted` has renamed, `file.delete.delay.ms` later."""
+        remove_deleted(self._disk, segments)
+
+    def delete_records_before(self, offset: Offset) -> None:
+        """Readers no longer see what lies below; whole segments go with the next retention run."""
+        if not 0 <= offset <= self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+
+    def _start_at(self, offset: Offset) -> None:
+        self.log_start_offset = offset
+        self.epochs.truncate_start(offset)
+
+    # Truncation
+
+    def truncate_to(self, offset: Offset, *, now_ms: TimestampMs) -> bool:
+        """Blocking. Forgets all from the batch with `offset` on. False: the log ends before it."""
+        if offset >= self.log_end_offset:
+            return False
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_at(offset)
+            return True
+        removed = [segment for segment in self.segments if segment.base_offset > offset]
+        if removed:
+            remove_files(self._disk, removed)
+            self.segments.remove(removed)
+        self.segments.active.truncate(offset)
+        self.snapshots.remove_above(offset)
+        loading = Loading(
+            disk=self._disk, directory=self.directory, config=self.config, handles=self._handles, now_ms=now_ms
+        )
+        self.producer_state = rebuild_producers(loading, list(self.segments), self.snapshots, offset)
+        self._end_at(offset)
+        return True
+
+    def truncate_fully_at(self, offset: Offset) -> None:
+        """Blocking. An empty log that goes on at `offset`."""
+        remove_files(self._disk, list(self.segments))
+        self.snapshots.remove_above(-1)
+        segment = Segment.create(
+            self._disk, self.directory, offset, self._handles, index_interval_bytes=self.config.index_interval_bytes
+        )
+        self.segments = SegmentList([segment])
+        self.producer_state = ProducerState()
+        self.log_start_offset = offset
+        self.epochs.clear()
+        self._end_at(offset)
+
+    def _end_at(self, offset: Offset) -> None:
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.durable_end_offset = min(self.durable_end_offset, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.epochs.truncate_end(offset)
+        self._write_epochs()
+
+    # Producers, close
+
+    def expire_producers(self, now_ms: TimestampMs) -> int:
+        """How many were forgotten after `producer.id.expiration.ms` without a batch."""
+        return len(self.producer_state.expire(now_ms, self.config.producer_id_expiration_ms))
+
+    def close(self, *, clean: bool = True) -> None:
+        """Blocking. A clean close leaves nothing to recover: all is synced, indexes and producers are written."""
+        if clean:
+            if self.recovery_point < self.log_end_offset:
+                self.flush()
+            self._write_epochs()
+            self.segments.active.save_indexes()
+            if self.log_end_offset > (self.snapshots.latest_offset or 0):
+                self.snapshots.write(self.log_end_offset, self.producer_state)
+        for segment in self.segments:
+            segment.forget_handle()

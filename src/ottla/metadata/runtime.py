@@ -1,0 +1,121 @@
+"""Decide, append, replay, commit: the one path on which the cluster's metadata changes.
+
+A decision sees every record appended before it, committed or not, because they are replayed at once. Its reply waits
+for the commit, and so does the image that brokers and clients see (`image`): it follows the committed offset, batch by
+batch in log order, and tells its listeners what changed. When a commit fails, everything appended and not committed is
+void: the controller goes back to the committed image and refuses work until it leads again (`resume`).
+
+No await lies between a decision and its replay: two requests cannot decide on the same state.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeVar
+
+from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.types import Offset
+from ottla.metadata.controller.decision import RECORDS_PER_DECISION_MAX, Decision
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataBatch, MetadataImage
+from ottla.metadata.metadata_log import CommitFailed, MetadataLog
+
+Reply = TypeVar("Reply")
+
+UNCOMMITTED_BATCHES_MAX: Final = 1000  # A disk that does not keep up makes callers retry; it does not grow our memory.
+
+
+class MetadataListener(Protocol):
+    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Called in log order after a commit; must not block. `image` is live: it changes with the next commit."""
+        ...
+
+
+class ControllerRuntime:
+    def __init__(self, log: MetadataLog, image: MetadataImage) -> None:
+        """`image` holds what is committed at the start."""
+        self._log = log
+        self.image: Final = image
+        self._ahead = image.copy()
+        self._uncommitted: deque[MetadataBatch] = deque()
+        self._listeners: list[MetadataListener] = []
+        self._leading = True
+        self._term = 0
+        """Grows when leadership is lost: who waited in an older term learns nothing from a newer one's commits."""
+
+    @property
+    def is_leading(self) -> bool:
+        return self._leading
+
+    def listen(self, listener: MetadataListener) -> None:
+        self._listeners.append(listener)
+
+    async def submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
+        """Runs one decision. `ApiError` from `decide` passes through; a reply means that its records are committed."""
+        self._check_ready()
+        term = self._term
+        decision = decide(self._ahead)
+        for start in range(0, len(decision.records), RECORDS_PER_DECISION_MAX):
+            self._append(decision.records[start : start + RECORDS_PER_DECISION_MAX])
+        # Without records, too: the reply may tell of what others have appended and nobody has committed yet.
+        await self._commit(self._ahead.offset, term)
+        return decision.reply
+
+    def resign(self) -> None:
+        """This node leads no more: whatever is not committed is void to it."""
+        self._leading = False
+        self._term += 1
+        self._uncommitted.clear()
+        self._ahead = self.image.copy()
+
+    def resume(self, tail: Iterable[MetadataBatch]) -> None:
+        """Leads again. `tail` is what the log holds behind the committed image, be it ours or another leader's."""
+        invariant(not self._leading, "only who does not lead begins to")
+        for batch in tail:
+            self._ahead.replay_batch(batch)
+            self._uncommitted.append(batch)
+        self._ahead.take_delta()
+        self._leading = True
+
+    def on_committed(self, offset: Offset) -> None:
+        """Moves the committed image up to `offset` and tells the listeners."""
+        moved = False
+        while self._uncommitted and self._uncommitted[0].last_offset <= offset:
+            self.image.replay_batch(self._uncommitted.popleft())
+            moved = True
+        if not moved:
+            return
+        delta = self.image.take_delta()
+        if not delta.is_empty:
+            for listener in self._listeners:
+                listener.on_metadata(delta, self.image)
+
+    def _check_ready(self) -> None:
+        if not self._leading:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
+        if len(self._uncommitted) >= UNCOMMITTED_BATCHES_MAX:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "Too many metadata changes await their commit; try again.")
+
+    def _append(self, records: list[object]) -> None:
+        try:
+            batch = self._log.append(records)
+        except OSError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata log cannot be written: {error}") from error
+        self._ahead.replay_batch(batch)
+        self._ahead.take_delta()
+        self._uncommitted.append(batch)
+
+    async def _commit(self, offset: Offset, term: int) -> None:
+        try:
+            await self._log.committed(offset)
+        except CommitFailed as error:
+            if self._term == term:
+                self.resign()
+            raise _undecided(str(error)) from error
+        if self._term != term:
+            raise _undecided("leadership was lost meanwhile")
+        self.on_committed(offset)
+
+
+def _undecided(reason: str) -> ApiError:
+    """The change may still come to be: a time-out says so, a refusal would claim the contrary."""
+    return ApiError(ErrorCode.REQUEST_TIMED_OUT, f"The change is not known to be committed: {reason}.")

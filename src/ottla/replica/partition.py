@@ -1,0 +1,319 @@
+"""One partition on this broker: the only place that appends to its log and moves its high watermark.
+
+Appends of one partition keep the order of their calls, also when one of them must wait (a roll, a re-compression): the
+others queue behind it. `append` therefore completes without suspending in the usual case, and a batch is written before
+the call returns to the connection that holds its bytes.
+
+The high watermark is the least durable end in the ISR; with one replica that is our own `durable_end_offset`. Every
+acknowledgement with acks=all and everything a consumer sees is bounded by it, never by the log end.
+
+Called by broker/handlers/produce, fetch, offsets; watched by fetch sessions (`Watcher`).
+"""
+
+import asyncio
+import errno
+import logging
+from collections import deque
+from typing import Final, Protocol
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
+from ottla.base.types import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
+from ottla.base.workers import Workers
+from ottla.log.config import LogConfig
+from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog
+from ottla.log.segment import Segment
+from ottla.replica.storage import Storage
+from ottla.wire.records import recompress
+
+logger = logging.getLogger(__name__)
+
+NEVER: Final = 2**63 - 1  # Kafka's default of flush.messages and flush.ms.
+FLUSH_TIMER_MS_MAX: Final = 7 * 24 * 3600 * 1000  # Beyond a week there is no point in a timer.
+APPENDS_QUEUED_MAX: Final = 1024  # Behind one roll or re-compression; past it the producer is told to retry.
+
+
+class Watcher(Protocol):
+    def on_partition_changed(self, appended_bytes: int) -> None:
+        """More became readable (bytes), or the start, leader or existence of the partition changed (0)."""
+        ...
+
+
+class Partition:
+    __slots__ = (
+        "topic_partition", "topic_id", "log", "leader_id", "leader_epoch", "high_watermark", "_clock", "_workers",
+        "storage", "_watchers", "_commit_waiters", "_append_queue", "_append_busy", "_flushing", "_flush_timer", "_flushes", "deleted",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: PartitionLog,
+        leader_id: NodeId,
+        leader_epoch: LeaderEpoch,
+        clock: Clock,
+        workers: Workers,
+        storage: Storage,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.high_watermark: Offset = log.durable_end_offset
+        log.epochs.assign(leader_epoch, log.log_end_offset)
+        self.deleted = False
+        self._clock = clock
+        self._workers = workers
+        self.storage = storage
+        self._watchers: dict[Watcher, None] | None = None
+        self._commit_waiters: deque[tuple[Offset, asyncio.Future[None]]] | None = None
+        self._append_queue: deque[asyncio.Future[None]] | None = None
+        self._append_busy = False
+        self._flushing = False
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._flushes = log.config.flush_messages < NEVER or log.config.flush_ms < NEVER
+
+    # -- appending ---------------------------------------------------------------------------------------------------
+
+    async def append(self, batch: memoryview) -> AppendResult:
+        """Appends one client batch in call order. `ApiError` when refused or when the disk is; the log is unchanged then."""
+        if self._append_busy:
+            await self._wait_for_turn()
+        elif self.log.config.compression_type is None and not self.log.should_roll(len(batch), self._clock.now_ms()):
+            return self._append_now(batch)
+        self._append_busy = True
+        try:
+            return await self._append_prepared(batch)
+        finally:
+            self._append_busy = False
+            self._wake_next_append()
+
+    def _append_now(self, batch: memoryview) -> AppendResult:
+        self._require_writable()
+        log = self.log
+        try:
+            result = log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=self._clock.now_ms())
+        except OSError as error:
+            raise self._storage_failed(error) from error
+        if not result.is_duplicate:
+            if log.durable_end_offset > self.high_watermark:
+                self._advance(len(batch))
+            if self._flushes:
+                self._request_flush()
+        return result
+
+    async def _append_prepared(self, batch: memoryview) -> AppendResult:
+        """The slow way: re-compress or roll in a worker first. Nobody else appends meanwhile."""
+        self._require_writable()
+        log = self.log
+        codec = log.config.compression_type
+        if codec is not None and log.needs_recompression(log.check_batch(batch, self._clock.now_ms())):
+            try:
+                batch = memoryview(await self._workers.run(recompress, batch, codec, log.config.compression_level))
+            except ProtocolError as error:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
+        if log.should_roll(len(batch), self._clock.now_ms()):
+            await self._roll()
+        return self._append_now(batch)
+
+    async def _roll(self) -> None:
+        try:
+            segment = await self._workers.run(self.log.prepare_roll)
+        except OSError as error:
+            raise self._storage_failed(error) from error
+        self.log.complete_roll(segment)
+        self._start_flush(segment.base_offset)  # What is sealed is synced soon, so that recovery never reads it again.
+
+    async def _wait_for_turn(self) -> None:
+        queue = self._append_queue
+        if queue is None:
+            queue = self._append_queue = deque()
+        if len(queue) >= APPENDS_QUEUED_MAX:
+            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{self.topic_partition}: too many appends wait for its disk; retry")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # It was our turn already: pass it on.
+                self._append_busy = False
+                self._wake_next_append()
+            raise
+
+    def _wake_next_append(self) -> None:
+        queue = self._append_queue
+        while queue:
+            turn = queue.popleft()
+            if not turn.done():
+                # The turn is handed over, never released: an append arriving now must not overtake it.
+                self._append_busy = True
+                turn.set_result(None)
+                return
+
+    def _require_writable(self) -> None:
+        if self.deleted:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} was deleted")
+        if self.storage.refusal is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.storage.refusal)
+
+    def _storage_failed(self, error: OSError) -> ApiError:
+        if self.deleted:  # Its files go away under it: that says nothing about the disk.
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} was deleted")
+        self.storage.on_error(error)
+        if error.errno != errno.ENOSPC:
+            logger.error("append failed", extra={"partition": str(self.topic_partition), "error": str(error)})
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror or error}")
+
+    # -- durability and the high watermark ---------------------------------------------------------------------------
+
+    def _request_flush(self) -> None:
+        """Starts a group fsync when one is due; appends arriving meanwhile share the next one."""
+        if self.log.needs_flush(self._clock.now_ms()):
+            self._start_flush()
+        elif self._flush_timer is None and self.log.config.flush_ms <= FLUSH_TIMER_MS_MAX:
+            delay_ms = self.log.last_flush_ms + self.log.config.flush_ms - self._clock.now_ms()
+            self._flush_timer = asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, self._on_flush_timer)
+
+    def _on_flush_timer(self) -> None:
+        self._flush_timer = None
+        if not self.deleted and self.log.recovery_point < self.log.log_end_offset:
+            self._start_flush()
+
+    def _start_flush(self, up_to_offset: Offset | None = None) -> None:
+        if self._flushing:
+            return
+        self._flushing = True
+        task = asyncio.get_running_loop().create_task(self._flush(up_to_offset), name=f"flush {self.topic_partition}")
+        self.storage.own(task)
+
+    async def _flush(self, up_to_offset: Offset | None) -> None:
+        try:
+            end = await self._workers.run(self.log.sync_files, up_to_offset)
+        except OSError as error:
+            # After a failed fsync the kernel may have dropped the pages: what was written is unknown, so nothing of it
+            # is acknowledged and the directory takes no more writes until it was recovered by a restart.
+            if not self.deleted:
+                self.storage.on_sync_error(error)
+            reason = f"{self.topic_partition}: fsync failed: {error}"
+            self._fail_commit_waiters(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+            return
+        finally:
+            self._flushing = False
+        if self.deleted:
+            return
+        self.log.complete_flush(end, self._clock.now_ms())
+        self._advance(0)
+        if self.log.needs_flush(self._clock.now_ms()):
+            self._start_flush()
+
+    def _advance(self, appended_bytes: int) -> None:
+        end = self.log.durable_end_offset
+        invariant(end >= self.high_watermark, "the high watermark never goes back", end=end, was=self.high_watermark)
+        self.high_watermark = end
+        waiters = self._commit_waiters
+        while waiters and waiters[0][0] < end:
+            _, future = waiters.popleft()
+            if not future.done():
+                future.set_result(None)
+        if self._watchers:
+            self.tell_watchers(appended_bytes)
+
+    def _fail_commit_waiters(self, error: ApiError) -> None:
+        waiters, self._commit_waiters = self._commit_waiters, None
+        for _, future in waiters or ():
+            if not future.done():
+                future.set_exception(error)
+
+    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
+        """None when the record at `offset` is committed already, else a future of that."""
+        if offset < self.high_watermark:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters = self._commit_waiters
+        if waiters is None:
+            waiters = self._commit_waiters = deque()
+        waiters.append((offset, future))
+        return future
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    async def read(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> LogSlice:
+        """What consumers may see from `offset` on. A look-up that needs the disk runs in a worker."""
+        log, end = self.log, self.high_watermark
+        if log.is_recent(offset):
+            return log.read(offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
+        return await self._workers.run(log.read, offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
+
+    def check_leader_epoch(self, current_leader_epoch: LeaderEpoch) -> ErrorCode:
+        """A client that knows an older leader is fenced, one that knows a newer one must wait for us (KIP-320)."""
+        if current_leader_epoch in (-1, self.leader_epoch):
+            return ErrorCode.NONE
+        if current_leader_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def watch(self, watcher: Watcher) -> None:
+        if self._watchers is None:
+            self._watchers = {}
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: Watcher) -> None:
+        if self._watchers is not None:
+            self._watchers.pop(watcher, None)
+            if not self._watchers:
+                self._watchers = None
+
+    def tell_watchers(self, appended_bytes: int = 0) -> None:
+        for watcher in tuple(self._watchers or ()):
+            watcher.on_partition_changed(appended_bytes)
+
+    # -- housekeeping ------------------------------------------------------------------------------------------------
+
+    async def enforce_retention(self) -> list[Segment]:
+        """Takes what is past retention out of the log; the caller deletes the files after `file.delete.delay.ms`."""
+        if self._append_busy or self.deleted:
+            return []
+        # Nobody appends or rolls between the plan and its execution.
+        self._append_busy = True
+        try:
+            expired = await self._plan_retention()
+            if expired and expired[-1] is self.log.active_segment:
+                await self._roll()
+            self.log.detach(expired)
+        finally:
+            self._append_busy = False
+            self._wake_next_append()
+        if expired:
+            self.tell_watchers()
+            await self._workers.run(self.log.rename_deleted, expired)
+        return expired
+
+    async def _plan_retention(self) -> list[Segment]:
+        return await self._workers.run(
+            self.log.plan_retention, self._clock.now_ms(), high_watermark=self.high_watermark
+        )
+
+    def update_config(self, config: LogConfig) -> None:
+        self.log.update_config(config)
+        self._flushes = config.flush_messages < NEVER or config.flush_ms < NEVER
+        self._advance(0)
+
+    async def delete_records_before(self, offset: Offset) -> Offset:
+        """Moves the log start (-1: to the high watermark); whole segments below it go with the next retention pass."""
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            reason = f"{self.topic_partition}: {target} is past the high watermark {self.high_watermark}"
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, reason)
+        self.log.delete_records_before(target)
+        self.tell_watchers()
+        return self.log.log_start_offset
+
+    def mark_deleted(self) -> None:
+        self.deleted = True
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        self._fail_commit_waiters(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic_partition} was deleted"))
+        self.tell_watchers()

@@ -1,0 +1,71 @@
+"""A log directory and whether it takes writes. Full disks heal by themselves, failed ones do not.
+
+A full disk (ENOSPC, EDQUOT) refuses writes until there is room again: the next attempt after `RETRY_SECONDS` is let
+through and decides. Any other error, and every failed fsync, refuses writes until the node was restarted and has recovered
+its logs; reads go on in both cases (feature L11).
+"""
+
+import asyncio
+import errno
+import logging
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.log.directory import LogDirectory
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Storage:
+    """One log directory's health, shared by its partitions."""
+
+    def __init__(self, directory: LogDirectory, clock: Clock) -> None:
+        self.directory = directory
+        self.path = directory.path
+        self._clock = clock
+        self._refusal: str | None = None
+        self._retry_at: float | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def refusal(self) -> str | None:
+        """Why writes are refused now, or None."""
+        if self._refusal is not None and self._retry_at is not None and self._clock.monotonic() >= self._retry_at:
+            logger.info("log directory is tried again", extra={"directory": self.path})
+            self._refusal = None
+        return self._refusal
+
+    @property
+    def is_full(self) -> bool:
+        """Whether writes are refused for want of space."""
+        return self._refusal is not None and self._retry_at is not None
+
+    def on_error(self, error: OSError) -> None:
+        if error.errno in _NO_SPACE:
+            self._retry_at = self._clock.monotonic() + RETRY_SECONDS
+            self._refuse(f"no space left in {self.path}: lower retention, delete topics or add disk; writes resume by themselves")
+        else:
+            self._retry_at = None
+            self._refuse(f"log directory {self.path} failed ({error}): check the disk, then restart this node")
+
+    def on_sync_error(self, error: OSError) -> None:
+        self._retry_at = None
+        self._refuse(f"fsync failed in {self.path} ({error}): check the disk, then restart this node")
+
+    def _refuse(self, reason: str) -> None:
+        if self._refusal is None:
+            logger.error("log directory refuses writes: %s", reason)
+        self._refusal = reason
+
+    def own(self, task: asyncio.Task[None]) -> None:
+        """Keeps a background task alive until it ends (the loop holds tasks weakly)."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self) -> None:
+        """Waits for the flushes under way; called once no append can start any more."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)

@@ -1,0 +1,1 @@
+"""The real world: sockets, threads, processes, settings, start and stop order."""

@@ -1,0 +1,326 @@
+"""One client connection without its socket: bytes in, requests started, answers out in order.
+
+Receiving. Small requests are parsed in a scratch buffer that all connections share, so an idle connection owns no buffer.
+A request that does not fit moves to a buffer of the connection's own, which doubles as bytes arrive and never by what the
+peer declares. A Produce handler writes the received bytes to the log from where they lie; if it must wait while it still
+needs them, the connection leaves it the buffer and goes on with another (`_detach`).
+
+Order. Answers leave in the order of their requests. A Produce may start while earlier ones of the connection still wait
+for their commit, because a partition keeps the order of its appends; any other request waits until the earlier ones are
+answered, as in Kafka.
+
+Bounds. `IN_FLIGHT_MAX` unanswered requests, `OUTPUT_BACKLOG_BYTES_MAX` unsent bytes, `RequestMemory` for all buffers: past
+any of them the connection stops reading until there is room.
+
+The transport (socket_transport.py, or the simulator's) calls `get_buffer` and `buffer_updated`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from struct import Struct
+from typing import Any, Final, Protocol
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ProtocolError, invariant
+from ottla.broker.request import Parts, Peer, RequestContext
+from ottla.server.request_memory import RequestMemory, Scratch
+from ottla.server.resume import resume
+
+logger = logging.getLogger(__name__)
+
+IN_FLIGHT_MAX: Final = 64  # Answers keep order: one slow commit may hold back at most this many.
+OUTPUT_BACKLOG_BYTES_MAX: Final = 1 << 20  # A client that does not read gets no further answers computed.
+FIRST_READ_BYTES: Final = 64 << 10  # Enough for any small request, little to move when a large one begins in it.
+BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to the allocator after its request.
+SIZE: Final = Struct(">i")
+_HEAD: Final = Struct(">ih")
+_PRODUCE: Final = 0
+_REQUEST_BYTES_MIN: Final = 8  # api key, version, correlation id
+
+
+class Transport(Protocol):
+    def write(self, parts: Parts) -> None: ...
+
+    def backlog_bytes(self) -> int: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Service(Protocol):
+    """What answers requests: broker/dispatch."""
+
+    def begin(self, frame: memoryview, peer: Peer) -> RequestContext: ...
+
+    def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]: ...
+
+
+class _Pending:
+    """An unanswered request that had to wait."""
+
+    __slots__ = ("api_key", "done", "parts", "task")
+
+    def __init__(self, api_key: int) -> None:
+        self.api_key = api_key
+        self.done = False
+        self.parts: Parts | None = None
+        self.task: asyncio.Task[Parts | None] | None = None
+
+
+class Connection:
+    __slots__ = (
+        "peer", "_transport", "_service", "_clock", "_scratch", "_memory", "_request_bytes_max", "_view", "_own", "_start",
+        "_end", "_expected", "_pending", "_out", "_paused", "closed", "draining", "last_active", "_detached", "_on_closed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        transport: Transport,
+        service: Service,
+        peer: Peer,
+        clock: Clock,
+        scratch: Scratch,
+        memory: RequestMemory,
+        request_bytes_max: int,
+        on_closed: Callable[["Connection"], None],
+    ) -> None:
+        self.peer = peer
+        self._transport = transport
+        self._service = service
+        self._clock = clock
+        self._scratch = scratch
+        self._memory = memory
+        self._request_bytes_max = request_bytes_max
+        self._view: memoryview = scratch.view
+        self._own: int = 0  # Capacity of the connection's own buffer; 0 while it uses the scratch.
+        self._start = 0  # The first byte not handled yet.
+        self._end = 0  # The first byte not received yet.
+        self._expected = 0  # Size of the request being received, with its prefix, once known.
+        self._pending: deque[_Pending] = deque()
+        self._out: Parts = []
+        self._paused = False
+        self._detached = False
+        self._on_closed = on_closed
+        self.closed = False
+        self.draining = False
+        self.last_active = clock.monotonic()
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    def get_buffer(self) -> memoryview:
+        if not self._own:
+            self._view = self._scratch.view
+            return self._view
+        if self._end == 0:
+            return self._view[:FIRST_READ_BYTES]
+        if self._end == self._own:
+            self._grow()
+        # Stopping at the end of a large request leaves nothing of the next one to move.
+        limit = min(self._own, max(self._start + self._expected, self._end + 1)) if self._expected > FIRST_READ_BYTES else self._own
+        return self._view[self._end : limit]
+
+    def buffer_updated(self, count: int) -> None:
+        self._end += count
+        self._parse()
+
+    def _parse(self) -> None:
+        view = self._view
+        while not self.closed:
+            left = self._end - self._start
+            if left < 4:
+                self._expected = 0
+                break
+            (size,) = SIZE.unpack_from(view, self._start)
+            if not _REQUEST_BYTES_MIN <= size <= self._request_bytes_max:
+                self._refuse(f"a request declares {size} bytes (at most {self._request_bytes_max})")
+                return
+            self._expected = size + 4
+            if left < size + 4 or self._must_wait(view, self._start):
+                break
+            frame = view[self._start + 4 : self._start + 4 + size]
+            self._start += size + 4
+            self._handle(frame)
+        if not self.closed:
+            self._keep_rest(view)
+            self._send()
+
+    def _must_wait(self, view: memoryview, start: int) -> bool:
+        if self.draining or self._transport.backlog_bytes() > OUTPUT_BACKLOG_BYTES_MAX:
+            self._pause()
+            return True
+        pending = self._pending
+        if not pending:
+            return False
+        _, api_key = _HEAD.unpack_from(view, start)
+        if api_key == _PRODUCE and pending[-1].api_key == _PRODUCE and len(pending) < IN_FLIGHT_MAX:
+            return False
+        self._pause()
+        return True
+
+    def _keep_rest(self, view: memoryview) -> None:
+        """Leaves `_start` and the rest of the bytes where the next read continues."""
+        rest = self._end - self._start
+        if self._own and not self._detached:
+            if rest == 0:
+                self._start = self._end = 0
+                self._memory.finished(self._transport)
+                if self._own <= FIRST_READ_BYTES or self._own > BUFFER_KEPT_BYTES_MAX:
+                    self._drop_buffer()
+            elif self._start and self._end == self._own:
+                view[:rest] = bytes(view[self._start : self._end])
+                self._start, self._end = 0, rest
+            return
+        if self._detached:
+            self._detached = False
+            if self._own:
+                self._memory.release(self._own)
+                self._own = 0
+            else:
+                self._scratch.renew()
+        if rest:
+            self._adopt(view[self._start : self._end], capacity=max(2 * rest, 512))
+        else:
+            self._start = self._end = 0
+            self._view = self._scratch.view
+
+    def _adopt(self, content: memoryview, capacity: int) -> None:
+        buffer = memoryview(bytearray(capacity))
+        buffer[: len(content)] = content
+        self._memory.reserve(capacity)
+        self._own = capacity
+        self._view = buffer
+        self._start, self._end = 0, len(content)
+
+    def _grow(self) -> None:
+        rest = self._end - self._start
+        wanted = min(max(2 * self._own, FIRST_READ_BYTES), max(self._expected, FIRST_READ_BYTES))
+        self._memory.release(self._own)
+        self._adopt(self._view[self._start : self._end], capacity=max(wanted, rest + 1))
+
+    def _drop_buffer(self) -> None:
+        self._memory.release(self._own)
+        self._own = 0
+        self._view = self._scratch.view
+
+    def release_idle_buffer(self) -> None:
+        """Called by the sweep: a connection that went quiet gives its buffer back."""
+        if self._own and self._end == 0 and not self._pending:
+            self._drop_buffer()
+
+    # -- handling ----------------------------------------------------------------------------------------------------
+
+    def _handle(self, frame: memoryview) -> None:
+        self.last_active = self._clock.monotonic()
+        try:
+            context = self._service.begin(frame, self.peer)
+            coroutine = self._service.answer(context, frame)
+            waits_on = coroutine.send(None)
+        except StopIteration as finished:
+            self._answered(finished.value)
+        except (ProtocolError, ApiError) as error:
+            self._refuse(str(error))
+        except Exception:
+            logger.exception("request failed; closing the connection", extra={"peer": str(self.peer)})
+            self.close()
+        else:
+            if context.holds_frame:
+                self._detached = True
+            self._wait(context, coroutine, waits_on)
+
+    def _answered(self, parts: Parts | None) -> None:
+        if parts is None:
+            return
+        if self._pending:
+            pending = _Pending(_PRODUCE)
+            pending.done, pending.parts = True, parts
+            self._pending.append(pending)
+        else:
+            self._out += parts
+
+    def _wait(self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object) -> None:
+        pending = _Pending(context.api_key)
+        self._pending.append(pending)
+        pending.task = asyncio.get_running_loop().create_task(resume(coroutine, waits_on), name=f"request {context.api_key}")
+        pending.task.add_done_callback(lambda task: self._on_done(pending, task))
+
+    def _on_done(self, pending: _Pending, task: "asyncio.Task[Parts | None]") -> None:
+        pending.done = True
+        pending.task = None
+        if task.cancelled() or self.closed:
+            return
+        error = task.exception()
+        if isinstance(error, ProtocolError | ApiError):
+            self._refuse(str(error))
+            return
+        if error is not None:
+            if not isinstance(error, Exception):
+                raise error
+            logger.error("request failed; closing the connection", exc_info=error, extra={"peer": str(self.peer)})
+            self.close()
+            return
+        pending.parts = task.result()
+        queue = self._pending
+        while queue and queue[0].done:
+            parts = queue.popleft().parts
+            if parts is not None:
+                self._out += parts
+        self._send()
+        self.on_room()
+
+    # -- sending and stopping ----------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        if self._out:
+            parts, self._out = self._out, []
+            self._transport.write(parts)
+
+    def on_room(self) -> None:
+        """The output drained or an answer left: what was held back may go on."""
+        if self.closed or not self._paused or self.draining:
+            return
+        self._paused = False
+        if self._end > self._start:
+            self._parse()
+        if not self._paused and not self.closed:
+            self._transport.resume_reading()
+
+    def _pause(self) -> None:
+        self._paused = True
+        self._transport.pause_reading()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._pending) or self._transport.backlog_bytes() > 0
+
+    def drain(self) -> None:
+        """Takes no further request; what is under way is still answered."""
+        self.draining = True
+        self._pause()
+
+    def _refuse(self, reason: str) -> None:
+        logger.warning("closing connection from %s: %s", self.peer, reason)
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._transport.close()
+
+    def on_closed(self) -> None:
+        """The transport is gone, whoever closed it."""
+        invariant(not self.closed, "a connection closes once", peer=str(self.peer))
+        self.closed = True
+        if self._own:
+            self._memory.release(self._own)
+            self._own = 0
+        for pending in self._pending:
+            if pending.task is not None:
+                pending.task.cancel()
+        self._pending.clear()
+        self._out.clear()
+        self._on_closed(self)

@@ -1,0 +1,170 @@
+"""Listening sockets and the connections they gave: accept, bounds, idle sweep, drain.
+
+Every listener has a name (the security protocol's or an alias), a bind address and an advertised one. All of them feed the
+same dispatcher; the name tells the Metadata handler which address to answer.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.workers import Workers
+from ottla.broker.request import Peer
+from ottla.server.connection import Connection, Service
+from ottla.server.request_memory import RequestMemory, Scratch
+from ottla.server.socket_transport import SocketTransport
+
+logger = logging.getLogger(__name__)
+
+ACCEPTS_PER_EVENT_MAX: Final = 64
+ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist are served meanwhile.
+LISTEN_BACKLOG: Final = 1024
+SWEEP_SECONDS: Final = 5.0
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class SocketServer:
+    def __init__(
+        self,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        workers: Workers,
+        request_bytes_max: int,
+        request_memory_bytes: int,
+        idle_seconds_max: float,
+        connections_max: int,
+        send_buffer_bytes: int | None = None,
+        receive_buffer_bytes: int | None = None,
+    ) -> None:
+        self._loop = loop
+        self._service: Service | None = None
+        self._clock = clock
+        self._workers = workers
+        self._request_bytes_max = request_bytes_max
+        self._idle_seconds_max = idle_seconds_max
+        self._connections_max = connections_max
+        self._send_buffer_bytes = send_buffer_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
+        self._scratch = Scratch()
+        self.memory = RequestMemory(request_memory_bytes)
+        self._sockets: dict[socket.socket, str] = {}
+        self.connections: set[Connection] = set()
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    # -- listening ---------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, host: str, port: int) -> int:
+        """Binds every address of `host`; returns the port (chosen by the system for port 0). Accepts from `serve` on."""
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        bound: list[socket.socket] = []
+        for family, kind, protocol, _, address in addresses:
+            if bound and port == 0:
+                address = (address[0], bound[0].getsockname()[1], *address[2:])
+            sock = socket.socket(family, kind, protocol)
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                sock.bind(address)
+                sock.listen(LISTEN_BACKLOG)
+            except OSError as error:
+                sock.close()
+                if bound and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    continue  # A host without IPv6 still serves IPv4.
+                if family == socket.AF_INET6 and len(addresses) > 1 and error.errno != errno.EADDRINUSE:
+                    continue
+                raise
+            bound.append(sock)
+        if not bound:
+            raise OSError(errno.EADDRNOTAVAIL, f"no address of {host!r} can be bound")
+        self._sockets |= dict.fromkeys(bound, name)
+        return int(bound[0].getsockname()[1])
+
+    def serve(self, service: Service) -> None:
+        """From here on connections are accepted; those that came earlier wait in the backlog."""
+        self._service = service
+        for sock, name in self._sockets.items():
+            self._loop.add_reader(sock, self._on_acceptable, sock, name)
+        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _on_acceptable(self, listening: socket.socket, name: str) -> None:
+        for _ in range(ACCEPTS_PER_EVENT_MAX):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                logger.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again, listening, name)
+                return
+            if len(self.connections) >= self._connections_max:
+                logger.warning("refusing connection from %s: %d are open (max.connections)", address[0], len(self.connections))
+                sock.close()
+                continue
+            self._open(sock, Peer(host=address[0], port=address[1], listener=name))
+
+    def _accept_again(self, listening: socket.socket, name: str) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._on_acceptable, listening, name)
+
+    def _open(self, sock: socket.socket, peer: Peer) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        if self._receive_buffer_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+        assert self._service is not None
+        transport = SocketTransport(self._loop, sock, self._workers, self.memory)
+        connection = Connection(
+            transport=transport,
+            service=self._service,
+            peer=peer,
+            clock=self._clock,
+            scratch=self._scratch,
+            memory=self.memory,
+            request_bytes_max=self._request_bytes_max,
+            on_closed=self.connections.discard,
+        )
+        self.connections.add(connection)
+        transport.start(connection)
+
+    # -- sweeping and stopping ---------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Closes connections without a whole request for `connections.max.idle.ms`; quiet ones give buffers back."""
+        now = self._clock.monotonic()
+        for connection in tuple(self.connections):
+            quiet = now - connection.last_active
+            if quiet > self._idle_seconds_max and not connection.busy:
+                connection.close()
+            elif quiet > SWEEP_SECONDS:
+                connection.release_idle_buffer()
+        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def stop_listening(self) -> None:
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+            sock.close()
+        self._sockets.clear()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Answers what is under way, for at most `timeout_seconds`, then closes every connection."""
+        deadline = self._clock.monotonic() + timeout_seconds
+        for connection in self.connections:
+            connection.drain()
+        while any(connection.busy for connection in self.connections) and self._clock.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+        for connection in tuple(self.connections):
+            connection.close()

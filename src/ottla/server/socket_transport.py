@@ -1,0 +1,240 @@
+"""A connection's socket on the event loop: receive into its buffer, send bytes and file regions in order.
+
+Works on every selector loop and on uvloop (`add_reader`, `add_writer`), neither of which has a usable `sendfile` of its own.
+Regions of segment files go out by `sendfile`; small ones are read and joined with what precedes them, because one system
+call then does. Pages that are not in the page cache are read by a worker first: the loop never waits for a disk.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from typing import Final
+
+from ottla.base.disk import File
+from ottla.base.workers import Workers
+from ottla.broker.request import Parts
+from ottla.log.partition_log import LogSlice
+from ottla.server.connection import Connection
+from ottla.server.page_cache import is_cached, read_ahead
+from ottla.server.request_memory import RequestMemory
+
+logger = logging.getLogger(__name__)
+
+READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn.
+JOINED_BYTES_MAX: Final = 32 << 10  # Below this a copy costs less than a further system call.
+SENDFILE_BYTES_MAX: Final = 1 << 20  # One step of a transfer; also the unit of the page-cache probe.
+BUFFERS_PER_SEND_MAX: Final = 64
+_MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+class _Region:
+    """What is left to send of a slice of a segment file."""
+
+    __slots__ = ("file", "is_cached", "position", "size")
+
+    def __init__(self, records: LogSlice) -> None:
+        assert records.file is not None
+        self.file: File = records.file
+        self.position = records.position
+        self.size = records.size
+        self.is_cached = records.is_recent
+
+    def is_sendable(self) -> bool:
+        """Whether the next step of the transfer would not wait for the disk."""
+        return self.is_cached or is_cached(self.file, self.position, min(self.size, SENDFILE_BYTES_MAX))
+
+    def advance(self, count: int) -> None:
+        self.position += count
+        self.size -= count
+
+
+class SocketTransport:
+    __slots__ = (
+        "_backlog_bytes", "_closed", "_connection", "_fd", "_loop", "_memory", "_output", "_reading", "_sock", "_warming",
+        "_workers", "_writer_armed",
+    )  # fmt: skip
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, workers: Workers, memory: RequestMemory) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._workers = workers
+        self._memory = memory
+        self._connection: Connection | None = None
+        self._output: deque[memoryview | _Region] = deque()
+        self._backlog_bytes = 0
+        self._reading = False
+        self._writer_armed = False
+        self._warming: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def start(self, connection: Connection) -> None:
+        self._connection = connection
+        self.resume_reading()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        connection = self._connection
+        assert connection is not None
+        if not self._memory.admit(self):
+            self.pause_reading()
+            return
+        for _ in range(READS_PER_EVENT_MAX):
+            buffer = connection.get_buffer()
+            try:
+                count = self._sock.recv_into(buffer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                self.close()
+                return
+            if count == 0:
+                self.close()
+                return
+            connection.buffer_updated(count)
+            if count < len(buffer) or not self._reading:
+                return
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self._closed:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._on_readable)
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def backlog_bytes(self) -> int:
+        return self._backlog_bytes
+
+    def write(self, parts: Parts) -> None:
+        if self._closed:
+            return
+        output = self._output
+        for part in parts:
+            if isinstance(part, LogSlice):
+                size = part.size
+                output.append(_Region(part))
+            else:
+                size = len(part)
+                output.append(memoryview(part))
+            self._backlog_bytes += size
+        if not self._writer_armed and self._warming is None:
+            self._flush()
+
+    def _flush(self) -> None:
+        output = self._output
+        try:
+            while output:
+                head = output[0]
+                if isinstance(head, memoryview):
+                    sent = self._send_joined()
+                elif head.is_sendable():
+                    sent = os.sendfile(self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX))
+                    if sent == 0:
+                        raise OSError(errno.EIO, f"segment file {head.file.path} is shorter than its index says")
+                else:
+                    self._warm(head)
+                    return
+                self._consume(sent)
+        except (BlockingIOError, InterruptedError):
+            self._arm_writer()
+            return
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.ECONNRESET):
+                logger.warning("closing connection: %s", error)
+            self.close()
+            return
+        if self._writer_armed:
+            self._writer_armed = False
+            self._loop.remove_writer(self._fd)
+
+    def _send_joined(self) -> int:
+        """Sends the leading buffers, small file regions read into memory, in one call."""
+        buffers: list[memoryview | bytes] = []
+        size = 0
+        more = False
+        for part in self._output:
+            if len(buffers) == BUFFERS_PER_SEND_MAX:
+                more = True
+                break
+            if isinstance(part, memoryview):
+                buffers.append(part)
+                size += len(part)
+            elif size + part.size <= JOINED_BYTES_MAX and part.is_sendable():
+                buffers.append(part.file.pread(part.size, part.position))
+                size += part.size
+            else:
+                more = True
+                break
+        if len(buffers) == 1:
+            return self._sock.send(buffers[0], _MSG_MORE if more else 0)
+        return self._sock.sendmsg(buffers, (), _MSG_MORE if more else 0)
+
+    def _consume(self, sent: int) -> None:
+        self._backlog_bytes -= sent
+        output = self._output
+        while sent:
+            head = output[0]
+            size = len(head) if isinstance(head, memoryview) else head.size
+            if sent < size:
+                if isinstance(head, memoryview):
+                    output[0] = head[sent:]
+                else:
+                    head.advance(sent)
+                return
+            output.popleft()
+            sent -= size
+
+    def _arm_writer(self) -> None:
+        if not self._writer_armed:
+            self._writer_armed = True
+            self._loop.add_writer(self._fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._flush()
+        if not self._closed and self._connection is not None:
+            self._connection.on_room()
+
+    def _warm(self, region: _Region) -> None:
+        if self._writer_armed:
+            self._writer_armed = False
+            self._loop.remove_writer(self._fd)
+        self._warming = self._loop.create_task(self._read_ahead(region), name="read ahead")
+
+    async def _read_ahead(self, region: _Region) -> None:
+        try:
+            await self._workers.run(read_ahead, region.file, region.position, min(region.size, SENDFILE_BYTES_MAX))
+        except OSError as error:
+            self._warming = None
+            logger.error("cannot read %s: %s", region.file.path, error)
+            self.close()
+            return
+        self._warming = None
+        if not self._closed:
+            self._on_writable()
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self.pause_reading()
+        if self._writer_armed:
+            self._loop.remove_writer(self._fd)
+        if self._warming is not None:
+            self._warming.cancel()
+        self._output.clear()
+        self._backlog_bytes = 0
+        self._sock.close()
+        self._memory.finished(self)
+        if self._connection is not None:
+            self._connection.on_closed()

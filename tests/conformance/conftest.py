@@ -1,0 +1,194 @@
+"""Fixtures of the conformance suite: the broker under test, the clients, and the table of what ran.
+
+The broker is Ottla in a process of its own. With OTTLA_CONFORMANCE_BOOTSTRAP=host:port the suite runs against that
+broker instead: run against Apache Kafka, it shows that what the tests demand is what Kafka does. Tests that look into
+the broker's directory then need OTTLA_CONFORMANCE_DATA_DIR too; those that start a broker of their own stay out.
+"""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.client import Client
+from tests.conformance.registry import CLIENTS, start
+from tests.conformance.waiting import eventually
+
+FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_CONFORMANCE_BOOTSTRAP")
+FOREIGN_DATA_DIR = os.environ.get("OTTLA_CONFORMANCE_DATA_DIR")
+NEEDS_DIRECTORY, NEEDS_OTTLA = "needs_directory", "needs_ottla"
+
+topic_numbers = itertools.count(1)
+passed_by_client: Counter[str] = Counter()
+failed_by_client: Counter[str] = Counter()
+version_by_client: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerUnderTest:
+    bootstrap: str
+    data_dir: Path | None
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rsplit(":", 1)[1])
+
+
+class Clients:
+    """Drivers, started when first asked for and kept for the whole run."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._started: dict[str, Client] = {}
+        self._stack = ExitStack()
+
+    def __getitem__(self, name: str) -> Client:
+        if name not in self._started:
+            self._started[name] = self._stack.enter_context(start(name, self._bootstrap))
+        return self._started[name]
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[BrokerUnderTest]:
+    if FOREIGN_BOOTSTRAP:
+        yield BrokerUnderTest(
+            bootstrap=FOREIGN_BOOTSTRAP, data_dir=Path(FOREIGN_DATA_DIR) if FOREIGN_DATA_DIR else None
+        )
+        return
+    import ottla.testing
+
+    with ottla.testing.broker() as running:
+        yield BrokerUnderTest(bootstrap=running.bootstrap_servers, data_dir=Path(running.data_dir))
+
+
+@pytest.fixture(scope="session")
+def data_dir(broker: BrokerUnderTest) -> Path:
+    assert broker.data_dir is not None
+    return broker.data_dir
+
+
+@pytest.fixture(scope="session")
+def clients(broker: BrokerUnderTest) -> Iterator[Clients]:
+    started = Clients(broker.bootstrap)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def borrow(clients: Clients, request: pytest.FixtureRequest) -> Callable[[str], Client]:
+    """A client by name, for tests of several clients together; the table counts the test for each of them."""
+
+    def borrowed(name: str) -> Client:
+        client = clients[name]
+        request.node.user_properties.append(("client", [name, client.version]))
+        return client
+
+    return borrowed
+
+
+@pytest.fixture
+def client(borrow: Callable[[str], Client], request: pytest.FixtureRequest) -> Client:
+    return borrow(request.param)
+
+
+class Keeper:
+    """Makes the topics that tests need and reads back where the client under test cannot; not counted as tested."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.produce, self.fetch, self.locate = client.produce, client.fetch, client.locate
+        self.topics, self.partitions, self.topic_configs = client.topics, client.partitions, client.topic_configs
+
+    def create(self, topic: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Create a topic and wait until the broker shows it."""
+        self.client.create_topic(topic, partitions=partitions, configs=configs)
+
+        def shown() -> None:
+            assert len(self.partitions(topic)) == partitions
+
+        eventually(shown)
+
+    def delete(self, topic: str) -> None:
+        self.client.call("delete_topic", name=topic)
+
+        def gone() -> None:
+            assert topic not in self.topics()
+
+        eventually(gone)
+
+
+@pytest.fixture
+def keeper(clients: Clients) -> Keeper:
+    return Keeper(clients["confluent-kafka"])
+
+
+@pytest.fixture
+def topic_name() -> str:
+    return f"topic-{os.getpid()}-{next(topic_numbers)}"
+
+
+@pytest.fixture
+def topic(keeper: Keeper, topic_name: str) -> str:
+    """A new topic of one partition."""
+    keeper.create(topic_name)
+    return topic_name
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{NEEDS_DIRECTORY}: looks into the broker's data directory")
+    config.addinivalue_line("markers", f"{NEEDS_OTTLA}: starts brokers of its own, or is about Ottla alone")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Against a foreign broker, leave out what only Ottla's process or an unseen directory could answer."""
+    if not FOREIGN_BOOTSTRAP:
+        return
+    impossible = {NEEDS_OTTLA} if FOREIGN_DATA_DIR else {NEEDS_OTTLA, NEEDS_DIRECTORY}
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in impossible)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    named = {value[0]: value[1] for name, value in report.user_properties if name == "client"}
+    version_by_client.update(named)
+    if report.when == "call" and report.passed:
+        passed_by_client.update(named.keys())
+    elif report.failed:
+        failed_by_client.update(named.keys())
+
+
+def whole_suite_ran(config: pytest.Config) -> bool:
+    chosen = [Path(str(argument).split("::")[0]) for argument in config.args]
+    return not config.option.keyword and not config.option.markexpr and all(path.is_dir() for path in chosen)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A named client that ran nothing fails the whole run, even when every test that did run passed."""
+    idle = [name for name in CLIENTS if not passed_by_client[name]]
+    if idle and exitstatus == pytest.ExitCode.OK and whole_suite_ran(session.config) and not is_worker(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")  # Set by pytest-xdist; only its controller sees every report.
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("clients")
+    rows = [("client", "version", "passed", "failed")]
+    for name in CLIENTS:
+        version = version_by_client.get(name, "DID NOT RUN")
+        rows.append((name, version, str(passed_by_client[name]), str(failed_by_client[name])))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

@@ -1,0 +1,14 @@
+"""Kafka's error numbers by the names that its users look for; those that the suite expects."""
+
+from typing import Final
+
+OFFSET_OUT_OF_RANGE: Final = 1
+UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
+MESSAGE_TOO_LARGE: Final = 10
+INVALID_TOPIC_EXCEPTION: Final = 17
+TOPIC_ALREADY_EXISTS: Final = 36
+INVALID_PARTITIONS: Final = 37
+INVALID_REPLICATION_FACTOR: Final = 38
+INVALID_CONFIG: Final = 40
+INVALID_TIMESTAMP: Final = 32

@@ -1,0 +1,47 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Base64;
+import java.util.Map;
+import java.util.Properties;
+
+/** The suite's own words for settings, turned into Kafka's names; "raw" holds Kafka's names as they are. */
+final class Settings {
+    private static final Map<String, String> NAMES =
+            Map.of(
+                    "bootstrap", "bootstrap.servers",
+                    "acks", "acks",
+                    "compression", "compression.type",
+                    "idempotence", "enable.idempotence",
+                    "linger_ms", "linger.ms",
+                    "batch_bytes", "batch.size",
+                    "max_request_bytes", "max.request.size",
+                    "in_flight", "max.in.flight.requests.per.connection",
+                    "request_timeout_ms", "request.timeout.ms",
+                    "reset", "auto.offset.reset");
+
+    private Settings() {}
+
+    static Properties of(String bootstrap, JsonNode request) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        NAMES.forEach(
+                (ours, kafkas) -> {
+                    if (request.has(ours)) properties.put(kafkas, request.get(ours).asText());
+                });
+        if (request.has("raw")) {
+            request.get("raw").properties().forEach(entry -> properties.put(entry.getKey(), entry.getValue().asText()));
+        }
+        return properties;
+    }
+
+    static byte[] bytes(JsonNode text) {
+        return text.isNull() ? null : Base64.getDecoder().decode(text.asText());
+    }
+
+    static String text(byte[] bytes) {
+        return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
+    }
+
+    static String name(JsonNode request, String field) {
+        return request.hasNonNull(field) ? request.get(field).asText() : null;
+    }
+}

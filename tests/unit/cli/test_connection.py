@@ -1,0 +1,62 @@
+"""Addresses, and what a command says when nobody is there."""
+
+import socket
+
+import pytest
+
+from ottla.cli.connection import Address, Connection, connected, knock, parse_address
+from ottla.cli.errors import UNREACHABLE, Failure
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:9093", Address("localhost", 9093)),
+        ("broker", Address("broker", 9092)),
+        (" 10.0.0.1:1 ", Address("10.0.0.1", 1)),
+        ("[::1]:9092", Address("::1", 9092)),
+        ("[::1]", Address("::1", 9092)),
+        ("SASL_SSL://kafka.example:9094", Address("kafka.example", 9094)),
+    ],
+)
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", ":9092", "host:", "host:port", "host:90 92"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not host:port"):
+        parse_address(text)
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+    return port
+
+
+def test_nobody_on_this_machine_is_told_how_to_start_a_broker(closed_port: int) -> None:
+    connection = Connection(servers=f"localhost:{closed_port},127.0.0.1:{closed_port}")
+    with pytest.raises(Failure, match="no broker at localhost:.*start one with `ottla up`") as caught:
+        knock(connection)
+    assert caught.value.exit_code == UNREACHABLE
+
+
+def test_nobody_elsewhere_is_told_to_check_the_address() -> None:
+    with pytest.raises(Failure, match="check --bootstrap-server") as caught:
+        knock(Connection(servers="no-such-host.invalid:9092"))
+    assert caught.value.exit_code == UNREACHABLE
+
+
+def test_one_listening_address_of_several_is_enough(closed_port: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        knock(Connection(servers=f"127.0.0.1:{closed_port},127.0.0.1:{listener.getsockname()[1]}"))
+
+
+def test_an_unknown_client_setting_is_a_failure_not_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = Connection(servers=f"127.0.0.1:{listener.getsockname()[1]}", properties={"no.such.key": "1"})
+        with pytest.raises(Failure, match=r"no\.such\.key"), connected(connection):
+            connection.admin()

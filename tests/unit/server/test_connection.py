@@ -1,0 +1,292 @@
+"""A connection as a conversation: bytes in, answers out, whatever the cuts between them."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from struct import Struct
+from typing import Any
+
+import pytest
+
+from ottla.base.errors import ProtocolError
+from ottla.broker.request import Parts, Peer, RequestContext
+from ottla.server.connection import FIRST_READ_BYTES, IN_FLIGHT_MAX, OUTPUT_BACKLOG_BYTES_MAX, Connection
+from ottla.server.request_memory import RequestMemory, Scratch
+
+HEAD = Struct(">hhi")
+PRODUCE, FETCH, BROKEN = 0, 1, 99
+REQUEST_BYTES_MAX = 4 << 20
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class FakeTransport:
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.reading = True
+        self.closed = False
+        self.unsent = 0
+        self.connection: Connection | None = None
+
+    def write(self, parts: Parts) -> None:
+        for part in parts:
+            assert isinstance(part, bytes | bytearray)
+            self.written += part
+
+    def backlog_bytes(self) -> int:
+        return self.unsent
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            assert self.connection is not None
+            self.connection.on_closed()
+
+
+class EchoService:
+    """Answers with the request's body; waits on `gates[correlation id]` first, where there is one."""
+
+    def __init__(self) -> None:
+        self.gates: dict[int, asyncio.Future[None]] = {}
+        self.started: list[int] = []
+        self.cancelled: list[int] = []
+
+    def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+        api_key, version, correlation_id = HEAD.unpack_from(frame)
+        if api_key == BROKEN:
+            raise ProtocolError("api key 99 is not served")
+        return RequestContext(api_key, version, correlation_id, None, peer, HEAD.size, holds_frame=api_key == PRODUCE)
+
+    def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]:
+        return self._answer(context, frame)
+
+    async def _answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        self.started.append(context.correlation_id)
+        gate = self.gates.get(context.correlation_id)
+        try:
+            if gate is not None:
+                await gate
+        except asyncio.CancelledError:
+            self.cancelled.append(context.correlation_id)
+            raise
+        return [bytes(frame)]
+
+
+class World:
+    def __init__(self, memory_bytes: int = 1 << 30) -> None:
+        self.transport = FakeTransport()
+        self.service = EchoService()
+        self.clock = FakeClock()
+        self.memory = RequestMemory(memory_bytes)
+        self.scratch = Scratch()
+        self.connection = Connection(
+            transport=self.transport,
+            service=self.service,
+            peer=Peer(host="10.0.0.9", port=5, listener="PLAINTEXT"),
+            clock=self.clock,
+            scratch=self.scratch,
+            memory=self.memory,
+            request_bytes_max=REQUEST_BYTES_MAX,
+            on_closed=lambda connection: None,
+        )
+        self.transport.connection = self.connection
+
+    def receive(self, data: bytes, step: int | None = None) -> None:
+        """As a socket would: at most what the buffer takes, at most `step` bytes a read."""
+        view = memoryview(data)
+        while len(view) and not self.transport.closed:
+            assert self.transport.reading, "read while paused"
+            buffer = self.connection.get_buffer()
+            count = min(len(buffer), len(view), step or len(view))
+            buffer[:count] = view[:count]
+            self.connection.buffer_updated(count)
+            view = view[count:]
+
+    def scribble(self) -> None:
+        """Another connection uses the shared buffer."""
+        self.scratch.view[:] = b"\xee" * len(self.scratch.view)
+
+
+def request(correlation_id: int, body: bytes = b"", api_key: int = PRODUCE) -> bytes:
+    frame = HEAD.pack(api_key, 1, correlation_id) + body
+    return len(frame).to_bytes(4, "big") + frame
+
+
+def run(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scene)
+
+
+def test_requests_are_answered_in_place() -> None:
+    world = World()
+    world.receive(request(1, b"a") + request(2, b"b", FETCH) + request(3))
+    assert bytes(world.transport.written) == request(1, b"a")[4:] + request(2, b"b", FETCH)[4:] + request(3)[4:]
+    assert world.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_cut_gives_the_same_answers(seed: int) -> None:
+    random_ = random.Random(seed)
+    world = World()
+    stream, expected = b"", b""
+    for number in range(30):
+        body = random_.randbytes(random_.choice([0, 3, 900, FIRST_READ_BYTES - 16, FIRST_READ_BYTES, 300_000]))
+        stream += request(number, body)
+        expected += request(number, body)[4:]
+    while stream:
+        count = random_.choice([1, 3, 7, 5_000, 70_000, 1_000_000])
+        world.receive(stream[:count])
+        stream = stream[count:]
+        world.scribble()
+    assert bytes(world.transport.written) == expected
+
+
+def test_a_declared_size_reserves_nothing() -> None:
+    world = World()
+    world.receive((REQUEST_BYTES_MAX).to_bytes(4, "big") + b"x" * 10)
+    assert world.memory.used_bytes <= 1024
+
+
+def test_the_buffer_grows_with_what_arrives_and_goes_when_idle() -> None:
+    world = World()
+    body = b"y" * (1 << 20)
+    data = request(1, body)
+    world.receive(data[:100_000])
+    assert world.memory.used_bytes <= 4 * 100_000
+    world.receive(data[100_000:])
+    assert world.transport.written == data[4:]
+    assert world.memory.used_bytes >= 1 << 20  # kept for the next large request
+    world.connection.release_idle_buffer()
+    assert world.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("size", [-1, 0, 7, REQUEST_BYTES_MAX + 1, 2**31 - 1])
+def test_an_impossible_size_closes_the_connection(size: int) -> None:
+    world = World()
+    world.receive(request(1) + (size & 0xFFFFFFFF).to_bytes(4, "big") + b"1234567890")
+    assert world.transport.closed
+
+
+def test_a_request_that_is_none_closes_the_connection() -> None:
+    world = World()
+    world.receive(request(1, api_key=BROKEN))
+    assert world.transport.closed
+
+
+def test_answers_keep_the_order_of_requests() -> None:
+    async def scene() -> None:
+        world = World()
+        loop = asyncio.get_running_loop()
+        world.service.gates = {1: loop.create_future(), 2: loop.create_future()}
+        world.receive(request(1, b"one") + request(2, b"two") + request(3, b"three"))
+        assert world.service.started == [1, 2, 3]
+        assert not world.transport.written
+        world.service.gates[2].set_result(None)
+        await asyncio.sleep(0.01)
+        assert not world.transport.written
+        world.service.gates[1].set_result(None)
+        await asyncio.sleep(0.01)
+        assert world.transport.written == request(1, b"one")[4:] + request(2, b"two")[4:] + request(3, b"three")[4:]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_a_waiting_produce_keeps_its_bytes(size: int) -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        first, second = request(1, b"a" * size), request(2, b"b" * size)
+        world.receive(first + second)
+        world.scribble()
+        world.receive(request(3, b"c" * size))
+        world.service.gates[1].set_result(None)
+        await asyncio.sleep(0.01)
+        assert world.transport.written == first[4:] + second[4:] + request(3, b"c" * size)[4:]
+
+    run(scene())
+
+
+def test_only_produces_overtake_the_wait() -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        world.receive(request(1, api_key=FETCH) + request(2))
+        assert world.service.started == [1]
+        assert not world.transport.reading
+        world.service.gates[1].set_result(None)
+        await asyncio.sleep(0.01)
+        assert world.service.started == [1, 2]
+        assert world.transport.reading
+
+    run(scene())
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    async def scene() -> None:
+        world = World()
+        gate = asyncio.get_running_loop().create_future()
+        world.service.gates = dict.fromkeys(range(200), gate)
+        world.receive(b"".join(request(number) for number in range(200)))
+        assert len(world.service.started) == IN_FLIGHT_MAX
+        gate.set_result(None)
+        await asyncio.sleep(0.05)
+        assert world.service.started == list(range(200))
+
+    run(scene())
+
+
+def test_a_client_that_does_not_read_is_not_served_on() -> None:
+    world = World()
+    world.transport.unsent = OUTPUT_BACKLOG_BYTES_MAX + 1
+    world.receive(request(1))
+    assert world.service.started == []
+    assert not world.transport.reading
+    world.transport.unsent = 0
+    world.connection.on_room()
+    assert world.service.started == [1]
+    assert world.transport.reading
+
+
+def test_closing_cancels_what_waits() -> None:
+    async def scene() -> None:
+        world = World()
+        gate = asyncio.get_running_loop().create_future()
+        world.service.gates = {1: gate}
+        world.receive(request(1, b"z" * 100_000))
+        world.connection.close()
+        await asyncio.sleep(0.01)
+        assert world.service.cancelled == [1]
+        assert world.memory.used_bytes == 0
+
+    run(scene())
+
+
+def test_draining_answers_what_is_under_way_and_takes_no_more() -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        world.receive(request(1))
+        world.connection.drain()
+        assert world.connection.busy
+        world.service.gates[1].set_result(None)
+        await asyncio.sleep(0.01)
+        assert world.transport.written == request(1)[4:]
+        assert not world.connection.busy
+        assert not world.transport.reading
+
+    run(scene())

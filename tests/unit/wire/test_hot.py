@@ -1,0 +1,136 @@
+"""The hand-tuned Produce and Fetch codecs say the same as the general ones, in every version."""
+
+import random
+from uuid import UUID
+
+import pytest
+
+from ottla.base.errors import ProtocolError
+from ottla.wire import api
+from ottla.wire.codec import codec_for
+from ottla.wire.frame import encode_response
+from ottla.wire.hot import FetchEncoder, ProduceCall, Produced, decode_produce, encode_produce
+
+PRODUCE_VERSIONS = range(3, 14)
+FETCH_VERSIONS = range(4, 19)
+TOPIC_ID = UUID(int=0x1234_5678_9ABC_DEF0_1111_2222_3333_4444)
+
+
+def produce_request(random_: random.Random) -> api.ProduceRequest:
+    return api.ProduceRequest(
+        transactional_id=random_.choice([None, "", "tx-é", "x" * 200]),
+        acks=random_.choice([-1, 0, 1]),
+        timeout_ms=random_.choice([0, 30_000, -1]),
+        topic_data=[
+            api.ProduceRequest.TopicProduceData(
+                name=f"topic-{number}" * random_.choice([1, 20]),
+                topic_id=UUID(int=number + 1),
+                partition_data=[
+                    api.ProduceRequest.PartitionProduceData(
+                        index=index, records=random_.choice([None, b"", b"abc", b"z" * 20_000])
+                    )
+                    for index in range(random_.randrange(3))
+                ],
+            )
+            for number in range(random_.randrange(4))
+        ],
+    )
+
+
+def as_call(request: api.ProduceRequest, version: int) -> ProduceCall:
+    return ProduceCall(
+        request.transactional_id,
+        request.acks,
+        request.timeout_ms,
+        [
+            (
+                topic.topic_id.bytes if version >= 13 else topic.name,
+                [(part.index, None if part.records is None else memoryview(part.records)) for part in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ],
+    )
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_produce_requests_decode_alike(version: int) -> None:
+    random_ = random.Random(version)
+    for _ in range(40):
+        request = produce_request(random_)
+        encoded = b"head" + codec_for(api.ProduceRequest, version).encode(request)
+        assert decode_produce(memoryview(encoded), 4, version) == as_call(request, version)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_hostile_produce_requests_end_in_a_protocol_error(version: int) -> None:
+    random_ = random.Random(100 + version)
+    for _ in range(300):
+        encoded = bytearray(codec_for(api.ProduceRequest, version).encode(produce_request(random_)))
+        for _ in range(random_.randrange(1, 4)):
+            encoded[random_.randrange(len(encoded))] = random_.randrange(256)
+        view = memoryview(bytes(encoded[: random_.randrange(len(encoded) + 1)]))
+        try:
+            decode_produce(view, 0, version)
+        except ProtocolError:
+            pass
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_produce_responses_encode_alike(version: int) -> None:
+    outcomes = [Produced(0, 0, 42, -1, 7), Produced(3, 10, -1, -1, -1, "too large" if version >= 8 else None)]
+    response = api.ProduceResponse(
+        responses=[
+            api.ProduceResponse.TopicProduceResponse(
+                name="orders",
+                topic_id=TOPIC_ID,
+                partition_responses=[
+                    api.ProduceResponse.PartitionProduceResponse(
+                        index=one.index,
+                        error_code=one.error_code,
+                        base_offset=one.base_offset,
+                        log_append_time_ms=one.log_append_time_ms,
+                        log_start_offset=one.log_start_offset,
+                        error_message=one.error_message,
+                    )
+                    for one in outcomes
+                ],
+            )
+        ]
+    )
+    topic = TOPIC_ID.bytes if version >= 13 else "orders"
+    assert bytes(encode_produce(77, version, [(topic, outcomes)])) == encode_response(0, version, 77, response)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_fetch_responses_encode_alike(version: int) -> None:
+    response = api.FetchResponse(
+        error_code=0,
+        session_id=9,
+        responses=[
+            api.FetchResponse.FetchableTopicResponse(
+                topic="orders",
+                topic_id=TOPIC_ID,
+                partitions=[
+                    api.FetchResponse.PartitionData(
+                        partition_index=index,
+                        error_code=error_code,
+                        high_watermark=100 + index,
+                        last_stable_offset=100 + index,
+                        log_start_offset=3,
+                        aborted_transactions=None,
+                        preferred_read_replica=-1,
+                        records=records,
+                    )
+                    for index, error_code, records in [(0, 0, b"r" * 300), (1, 1, b""), (2, 0, b"q")]
+                ],
+            )
+        ],
+    )
+    encoder = FetchEncoder(5, version, 0, 9, 1)
+    encoder.begin_topic(TOPIC_ID.bytes if version >= 13 else "orders", 3)
+    encoder.partition(0, 0, 100, 100, 3, 300, b"r" * 300)
+    encoder.partition(1, 1, 101, 101, 3, 0, None)
+    encoder.partition(2, 0, 102, 102, 3, 1, b"q")
+    encoder.end_topic()
+    parts = encoder.finish()
+    assert b"".join(bytes(part) for part in parts) == encode_response(1, version, 5, response)
