@@ -22,18 +22,21 @@ from benchmarks.catalogue import SCENARIOS
 from benchmarks.page_cache import DiskTooSmall, PageCacheFill
 from benchmarks.peers import ApacheKafka, Ottla, Peer, PeerError
 from benchmarks.report import append_results, is_met, line_of, machine_facts, table_of
+from benchmarks.requests import ONE_MESSAGE_A_REQUEST
 from benchmarks.rounds import Outcome, Round, Scenario, run_scenario
+from benchmarks.topics import create_topics
 from ottla.client.librdkafka import ClientError
-from ottla.client.load import LoadError
+from ottla.client.load import LoadError, consume_load, produce_load
 
 PLAIN_WIDTH: Final = 140  # Of a table that goes to a file.
+WARM_UP_COUNT: Final = 500_000
 PEERS: Final[dict[str, type[Peer]]] = {"kafka": ApacheKafka, "ottla": Ottla}
 BROKEN: Final = (LoadError, ClientError, KafkaException, PeerError, OSError)  # What a broker can do to a scenario.
 
 
 def main() -> int:
     arguments = _arguments()
-    console = Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+    console = Console(log_path=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that the `finally` blocks below run.
     scratch = Path(tempfile.mkdtemp(prefix="ottla-bench-", dir=arguments.scratch))
     try:
@@ -67,7 +70,7 @@ def _run(arguments: argparse.Namespace, scratch: Path, console: Console) -> tupl
     outcomes: list[Outcome] = []
     failed: list[str] = []
     for scenarios in _sessions(arguments.only):
-        with _running(peers, needed=not scenarios[0].own_broker):
+        with _running(peers, needed=not scenarios[0].own_broker, quick=arguments.quick):
             for scenario in scenarios:
                 try:
                     measured = run_scenario(
@@ -98,7 +101,7 @@ def _sessions(names: Sequence[str]) -> Iterator[list[Scenario]]:
 
 
 @contextmanager
-def _running(peers: Sequence[Peer], *, needed: bool) -> Iterator[None]:
+def _running(peers: Sequence[Peer], *, needed: bool, quick: bool) -> Iterator[None]:
     if not needed:
         yield
         return
@@ -106,10 +109,19 @@ def _running(peers: Sequence[Peer], *, needed: bool) -> Iterator[None]:
         for peer in peers:
             peer.prepare()
             peer.start()
+            _warm_up(peer, count=WARM_UP_COUNT // 50 if quick else WARM_UP_COUNT)
         yield
     finally:
         for peer in peers:
             peer.discard()
+
+
+def _warm_up(peer: Peer, *, count: int) -> None:
+    """A virtual machine compiles what it has run often: its first thousands of requests are not what a user sees."""
+    create_topics(peer, {"warm-up": 1})
+    produce_load(peer.bootstrap, "warm-up", message_bytes=1024, count=count)
+    consume_load(peer.bootstrap, "warm-up", count=count)
+    produce_load(peer.bootstrap, "warm-up", message_bytes=100, count=count // 10, config=ONE_MESSAGE_A_REQUEST)
 
 
 def _arguments() -> argparse.Namespace:

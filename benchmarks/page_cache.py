@@ -34,9 +34,9 @@ def memory_bytes(field: str) -> int:
 class PageCacheFill:
     """The file that fills memory. `top_up` costs nothing while memory is full."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, size_bytes: int | None = None) -> None:
         self._path = directory / "page-cache-fill"
-        self._size_bytes = memory_bytes("MemTotal")
+        self._size_bytes = size_bytes or memory_bytes("MemTotal")
         self._position = 0
 
     def create(self, on_progress: Callable[[float], None]) -> None:

@@ -64,8 +64,9 @@ def is_met(outcome: Outcome) -> bool | None:
 
 def table_of(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> Table:
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+    warning = "QUICK: tiny counts, no figure to quote. " if facts["quick"] else ""
     table = Table(
-        title=f"{versions}, librdkafka {facts['librdkafka']}",
+        title=f"{warning}{versions}, librdkafka {facts['librdkafka']}",
         caption=f"{facts['cores']} × {facts['processor']}, {facts['memory_gib']} GiB; medians (least – greatest)",
     )
     table.add_column("what")

@@ -43,8 +43,8 @@ class Goal:
         parts = (
             ("≥ {:g} ×", self.ratio_min),
             ("≤ {:g} ×", self.ratio_max),
-            ("≥ {:,g}", self.ours_min),
-            ("≤ {:,g}", self.ours_max),
+            ("≥ {:,.10g}", self.ours_min),
+            ("≤ {:,.10g}", self.ours_max),
         )
         return ", ".join(text.format(bound) for text, bound in parts if bound is not None)
 

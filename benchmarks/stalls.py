@@ -132,6 +132,7 @@ SCENARIOS: Final = (
             Metric(key="p99", title="  p99", unit="ms"),
             Metric(key="p99.9", title="  p99.9", unit="ms", goal=Goal(ours_max=20)),
             Metric(key="max", title="  longest", unit="ms"),
+            Metric(key="noise", title="  our own wake-ups late, p99.9", unit="ms"),
             Metric(key="read", title="  read cold", unit="MB/s"),
         ),
         measure=_stalls,

@@ -22,6 +22,7 @@ from ottla.base.disk import Buffer
 from sim.trace import Trace
 
 SECTOR_BYTES: Final = 512
+UNBOUNDED_BYTES: Final = 1 << 62
 
 _Node: TypeAlias = "_FileNode | _DirectoryNode"
 _Change: TypeAlias = "dict[str, _FileNode | _DirectoryNode | None]"  # One directory's entries; None is gone.
@@ -250,7 +251,7 @@ class SimulatedDisk:
             raise OSError(self._fail_errno, os.strerror(self._fail_errno), path)
 
     def room_bytes(self) -> int:
-        return 1 << 62 if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
+        return UNBOUNDED_BYTES if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
 
     def used_bytes(self) -> int:
         return _used_bytes(self._root)
@@ -354,6 +355,10 @@ class SimulatedDisk:
     def free_bytes(self, path: str) -> int:
         self.enter("free_bytes", path)
         return self.room_bytes()
+
+    def total_bytes(self, path: str) -> int:
+        self.enter("total_bytes", path)
+        return UNBOUNDED_BYTES if self.capacity_bytes is None else self.capacity_bytes
 
     def modified_ms(self, path: str) -> int:
         self.enter("modified_ms", path)

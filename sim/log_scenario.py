@@ -8,8 +8,9 @@ import errno
 import posixpath
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from ottla.base.errors import ApiError
@@ -17,7 +18,7 @@ from ottla.base.types import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
-from ottla.wire.records import BatchBuilder, Codec
+from ottla.wire.records import BatchBuilder, Codec, TimestampType, set_log_append_time
 from sim.clock import SimulatedClock
 from sim.disk import Kept, SimulatedCrash, SimulatedDisk
 from sim.log_model import LogModel
@@ -47,6 +48,7 @@ class LogScenario:
         self.model = LogModel()
         self.hits: Counter[str] = Counter()
         self.leader_epoch = 0
+        self._was_power_lost = False
         self._next_sequences: dict[int, int] = {}
         self._directory: LogDirectory | None = None
         self._log: PartitionLog | None = None
@@ -81,12 +83,18 @@ class LogScenario:
 
     def crash(self, kept: Kept) -> None:
         """The power or the process goes; what comes back is judged, and then checked like any other log."""
+        self.stop(kept)
+        self.open()
+        self.model.recover(self.log, is_everything_kept=not self._was_power_lost)
+        self._was_power_lost = False
+        self.model.check(self.log)
+
+    def stop(self, kept: Kept) -> None:
+        """The first half of a crash. There may be several before the next start succeeds."""
         self.hits[f"crash, {kept.value} kept"] += 1
+        self._was_power_lost = self._was_power_lost or kept is not Kept.EVERYTHING
         self.disk.crash(kept)
         self.clock.advance(1)
-        self.open()
-        self.model.recover(self.log, is_everything_kept=kept is Kept.EVERYTHING)
-        self.model.check(self.log)
 
     def crash_in(self, act: Callable[[], None], change: int, kept: Kept) -> bool:
         """Does `act`, ends the world before its disk change number `change`. False: it took fewer changes."""
@@ -119,7 +127,10 @@ class LogScenario:
         now_ms = self.clock.now_ms()
         if self.log.should_roll(len(batch), now_ms):
             self.roll()
-        self.model.begin_append(batch, self.log.log_end_offset, self.leader_epoch)
+        expected = bytearray(batch)
+        if self.config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            set_log_append_time(expected, now_ms)
+        self.model.begin_append(expected, self.log.log_end_offset, self.leader_epoch)
         result = self.log.append_as_leader(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=now_ms)
         self.model.finish_append()
         header = self.model.history[-1].header
@@ -202,7 +213,7 @@ class LogScenario:
 
     def retain(self) -> None:
         """Keeps about two segments, as `retention.bytes` would; the log start moves to a segment's first offset."""
-        self.log.update_config(_with_retention(self.config, retention_bytes=self.config.segment_bytes * 2))
+        self.log.update_config(with_config(self.config, retention_bytes=self.config.segment_bytes * 2))
         expired = self.log.plan_retention(self.clock.now_ms())
         self.log.update_config(self.config)
         if self.log.active_segment in expired:
@@ -255,7 +266,5 @@ class LogScenario:
         self.model.check(self.log)
 
 
-def _with_retention(config: LogConfig, *, retention_bytes: int) -> LogConfig:
-    return LogConfig(
-        **{name: getattr(config, name) for name in config.__slots__} | {"retention_bytes": retention_bytes}
-    )
+def with_config(config: LogConfig, **changes: Any) -> LogConfig:
+    return replace(config, **changes)

@@ -1,4 +1,4 @@
-"""Kafka's own administration tools: kafka-topics, -configs, -features, -metadata-quorum, -log-dirs, -broker-api-versions."""
+"""Kafka's own administration tools: topics, configs, features, metadata-quorum, log-dirs, broker-api-versions."""
 
 import json
 import re
@@ -13,11 +13,29 @@ from tests.conformance.waiting import eventually
 __all__ = ["tools"]
 
 # What this issue delivers, by the names that kafka-broker-api-versions prints.
-DELIVERED_APIS = (
-    "Produce Fetch ListOffsets Metadata FindCoordinator ApiVersions CreateTopics DeleteTopics DeleteRecords InitProducerId "
-    "OffsetForLeaderEpoch DescribeConfigs AlterConfigs DescribeLogDirs CreatePartitions IncrementalAlterConfigs UpdateFeatures "
-    "DescribeCluster DescribeProducers ListConfigResources DescribeTopicPartitions"
-).split()
+DELIVERED_APIS = {
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "FindCoordinator",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "DescribeLogDirs",
+    "CreatePartitions",
+    "IncrementalAlterConfigs",
+    "UpdateFeatures",
+    "DescribeCluster",
+    "DescribeProducers",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+}
 
 
 def test_topics_are_created_described_grown_listed_and_deleted(tools: Tools, keeper: Keeper, topic_name: str) -> None:
@@ -128,7 +146,7 @@ def expect(found: object, expected: object) -> None:
 def test_every_delivered_api_is_usable(tools: Tools) -> None:
     printed = tools.ask("BrokerApiVersionsCommand").out
     usable = set(re.findall(r"(\w+)\(\d+\): [^,]*\[usable: \d+\]", printed))
-    assert set(DELIVERED_APIS) <= usable, set(DELIVERED_APIS) - usable
+    assert usable >= DELIVERED_APIS, DELIVERED_APIS - usable
     # Old librdkafka stops compressing, without a word, where Produce does not start at 0 (KIP-896).
     assert "Produce(0): 0 to 13 [usable: 13]" in printed
 

@@ -55,7 +55,7 @@ def test_producer_perf_test(tools: Tools, topic: str) -> None:
 
 def test_end_to_end_latency(tools: Tools, topic: str) -> None:
     printed = tools.ask(
-        "EndToEndLatency", "--topic", topic, "--num-records", "100", "--acks", "all", "--record-size", "100"
+        "EndToEndLatency", "--topic", topic, "--num-records", "100", "--producer-acks", "all", "--record-size", "100"
     )
     assert re.search(r"Avg latency: [\d.]+ ms", printed.out), printed
 
@@ -70,8 +70,8 @@ def test_get_offsets(tools: Tools, keeper: Keeper, topic_name: str) -> None:
 
     assert offsets() == [f"{topic_name}:0:0", f"{topic_name}:1:2"]
     assert offsets("--time", "earliest") == [f"{topic_name}:0:0", f"{topic_name}:1:0"]
-    assert offsets("--time", "max-timestamp")[1] == f"{topic_name}:1:1"
-    assert offsets("--time", str(first.timestamp))[1] == f"{topic_name}:1:0"
+    assert offsets("--time", "max-timestamp") == [f"{topic_name}:1:1"]
+    assert offsets("--time", str(first.timestamp)) == [f"{topic_name}:1:0"]
 
 
 def test_delete_records(tools: Tools, keeper: Keeper, topic: str, tmp_path: Path) -> None:

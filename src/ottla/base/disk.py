@@ -1,6 +1,6 @@
 """Files as a port. Every call blocks, so only the calls named below may run on the event loop.
 
-On the loop: `File.pwrite` (page cache), `File.pread` of what was just written, `File.size`.
+On the loop: `File.pwrite` (page cache), `File.pread` of what was just written or `is_cached`, `File.size`.
 Everything else runs through `Workers`. A write is all or nothing to the caller: short writes are continued,
 an error raises `OSError` and the file's tail is then unknown.
 """
@@ -27,6 +27,10 @@ class File(Protocol):
         ...
 
     def size(self) -> int: ...
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """Whether reading the region would not wait for the disk: a good guess, made without waiting."""
+        ...
 
     def fileno(self) -> int:
         """For `sendfile`; a simulated file has none and raises `OSError`."""

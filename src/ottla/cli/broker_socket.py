@@ -22,8 +22,8 @@ R = TypeVar("R", bound=Message)
 
 CLIENT_ID: Final = "ottla-cli"
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
-# Version 4 is Kafka 3.9's; the one before it leaves out features whose lowest version is 0.
-API_VERSIONS_TRIED: Final = (4, 3)
+# Version 3 leaves out features whose lowest version is 0, version 0 all of them; any broker knows version 0.
+API_VERSIONS_TRIED: Final = (4, 3, 0)
 
 _SIZE: Final = struct.Struct(">i")
 _CORRELATION_ID_AND_ERROR: Final = struct.Struct(">ih")

@@ -93,7 +93,7 @@ def describe_features(
             }
         )
         return
-    print_table(facts([("epoch", number(abilities.finalized_features_epoch))]))
+    print_table(facts([("epoch", number(epoch if (epoch := abilities.finalized_features_epoch) >= 0 else None))]))
     rows = [
         (
             plain(each.name),

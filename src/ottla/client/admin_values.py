@@ -1,5 +1,6 @@
 """Between `Admin`'s values (topics.py) and those of confluent-kafka's admin module."""
 
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -71,7 +72,7 @@ def config_entry(entry: Any) -> ConfigEntry:
 def topic_description(found: Any) -> TopicDescription:
     return TopicDescription(
         name=found.name,
-        topic_id=UUID(int=int(found.topic_id) % (1 << 128)),
+        topic_id=UUID(bytes=urlsafe_b64decode(f"{found.topic_id}==")),
         is_internal=found.is_internal,
         partitions=tuple(
             PartitionInfo(

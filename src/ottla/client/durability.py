@@ -7,7 +7,7 @@ the topic would confirm with fewer. Then the broker enforces it, write by write 
 
 from typing import Final
 
-from ottla.client.errors import ClientError, ConfigError
+from ottla.client.errors import ConfigError
 from ottla.client.options import ACKS_ALL, ClientKind, Settings, settings
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
@@ -26,8 +26,7 @@ class InSyncMinimums:
         if topic not in self._known:
             self._known[topic] = self._ask(topic)
         if self._known[topic] < asked:
-            raise ClientError(
-                "NOT_ENOUGH_REPLICAS",
+            raise ConfigError(
                 f"{topic} confirms acks=all with {self._known[topic]} in-sync replicas, {asked} were asked for. "
                 f"Set it on the topic: Admin.alter_configs({topic!r}, {{'{MIN_INSYNC_REPLICAS}': {asked}}})",
             )

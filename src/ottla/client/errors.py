@@ -119,7 +119,7 @@ def client_error(error: KafkaError | KafkaException, doing: str) -> ClientError:
     told: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     return ClientError(
         code_name(told),
-        f"{told.str()} (while {doing})",
+        f"{told.str().rstrip('.')} (while {doing})",
         retriable=told.retriable(),
         fatal=told.fatal(),
         needs_abort=told.txn_requires_abort(),

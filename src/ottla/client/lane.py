@@ -14,7 +14,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from ottla.client.delivery import Delivery
-from ottla.client.errors import BufferFull, client_error
+from ottla.client.errors import BufferFull, ClientError, client_error
 from ottla.client.options import Settings, opened
 from ottla.client.records import header_list
 
@@ -75,6 +75,8 @@ class Lane:
 
     def flush(self, deadline: float | None) -> int:
         """Waits until all is settled or the deadline (monotonic) passes; returns how many records are not."""
+        if threading.current_thread() is self._thread:
+            raise ClientError("_STATE", "flush() in a delivery callback would wait for itself")
         with self._flushing:
             self._wants_flush = True
             try:
@@ -88,14 +90,17 @@ class Lane:
             return len(self.kafka)
 
     def close(self, deadline: float | None) -> None:
+        if threading.current_thread() is self._thread:
+            # In a callback, or collected as garbage there: this thread has yet to serve what is flushed.
+            threading.Thread(target=self.close, args=(deadline,), name="ottla-closing", daemon=True).start()
+            return
         lost = self.flush(deadline)
         if lost:
             logger.warning("closed with %d records unsent or unacknowledged", lost)
             self.kafka.purge()
             self.flush(time.monotonic() + PURGE_S_MAX)
         self._closing.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
 
     def _serve(self) -> None:
         """The thread. It alone serves callbacks, so an interrupt of the main thread never falls into one."""

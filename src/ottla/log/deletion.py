@@ -28,7 +28,8 @@ def remove_deleted(disk: Disk, segments: Iterable[Segment]) -> None:
 
 
 def remove_files(disk: Disk, segments: Iterable[Segment]) -> None:
-    """Without the detour: of segments that were cut off by recovery or truncation."""
+    """Without the detour: of segments that were cut off by recovery or truncation. The caller syncs the directory: if a
+    crash brought one back, it might continue a log that has long gone another way."""
     for segment in segments:
         segment.forget_handle()
         for suffix in file_names.SEGMENT_SUFFIXES:

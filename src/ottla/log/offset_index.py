@@ -63,6 +63,17 @@ class OffsetIndex:
         slot = bisect_right(self._relative_offsets, relative_offset)
         return self._positions[slot - 1] if slot else 0
 
+    def bracket(self, relative_offset: int) -> tuple[int, int]:
+        """`floor_position` and the position of the entry after it (or -1): the search for an offset stays in between."""
+        slot = bisect_right(self._relative_offsets, relative_offset)
+        positions = self._positions
+        return positions[slot - 1] if slot else 0, positions[slot] if slot < len(positions) else -1
+
+    def last_batch_before(self, position: int) -> int:
+        """The greatest position known to begin a batch that is <= `position`, or 0."""
+        slot = bisect_right(self._positions, position)
+        return self._positions[slot - 1] if slot else 0
+
     def truncate(self, relative_offset: int) -> None:
         """Forgets the entries at or above an offset."""
         slot = bisect_left(self._relative_offsets, relative_offset)

@@ -21,7 +21,7 @@ from ottla.log.checkpoints import encode_epochs
 from ottla.log.config import LogConfig
 from ottla.log.deletion import remove_deleted, remove_files, rename_deleted
 from ottla.log.handles import HandleCache
-from ottla.log.partition_metadata import write_topic_id
+from ottla.log.partition_metadata import sync_topic_id, write_topic_id
 from ottla.log.producer_state import ProducerState
 from ottla.log.readable_log import LogSlice
 from ottla.log.recovery import LoadedLog, Loading, load, rebuild_producers
@@ -109,6 +109,8 @@ class PartitionLog(AppendableLog):
                     segment.save_indexes()
                 segment.handle().sync()
         self._write_epochs()
+        if directories and self.topic_id is not None:
+            sync_topic_id(self._disk, self.directory)
         for directory in dict.fromkeys(directories):
             self._disk.sync_directory(directory)
         return end_offset
@@ -189,6 +191,7 @@ class PartitionLog(AppendableLog):
         removed = [segment for segment in self.segments if segment.base_offset > offset]
         if removed:
             remove_files(self._disk, removed)
+            self._disk.sync_directory(self.directory)
             self.segments.remove(removed)
         self.segments.active.truncate(offset)
         self.snapshots.remove_above(offset)
@@ -206,6 +209,7 @@ class PartitionLog(AppendableLog):
         segment = Segment.create(
             self._disk, self.directory, offset, self._handles, index_interval_bytes=self.config.index_interval_bytes
         )
+        self._disk.sync_directory(self.directory)
         self.segments = SegmentList([segment])
         self.producer_state = ProducerState()
         self.log_start_offset = offset

@@ -27,15 +27,23 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> TopicId | None:
-    """`None` for a file that a crash left empty or torn: the id is then assigned again. `ValueError` for a version we
-    do not know."""
+    """`None` for a file that a crash left torn: the id is then assigned again. `ValueError` for another version."""
     fields = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
-    if fields.get("version", "0") != "0":
-        raise ValueError(f"partition.metadata has version {fields['version']}, which we do not know")
+    version = fields.get("version", "")
+    if version.isdigit() and version != "0":
+        raise ValueError(f"partition.metadata has version {version}, which we do not know")
     try:
         return decode_topic_id(fields["topic_id"])
     except (KeyError, ValueError):
         return None
+
+
+def sync_topic_id(disk: Disk, directory: str) -> None:
+    file = disk.open(join(directory, PARTITION_METADATA))
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def read_topic_id(disk: Disk, directory: str) -> TopicId | None:

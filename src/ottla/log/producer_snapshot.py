@@ -20,7 +20,6 @@ _VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hI")
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
-EMPTY_BYTES: Final = _HEAD.size + _COUNT.size  # A snapshot of this size holds nobody and need not be read.
 
 
 class CorruptSnapshot(Exception):
@@ -45,7 +44,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> Iterator[tuple[ProducerId, Producer]]:
-    if len(data) < EMPTY_BYTES:
+    if len(data) < _HEAD.size + _COUNT.size:
         raise CorruptSnapshot(f"{len(data)} bytes are too few")
     version, crc = _HEAD.unpack_from(data)
     body = memoryview(data)[_HEAD.size :]

@@ -2,7 +2,7 @@
 
 Two ends: records below `log_end_offset` are in the log; those below `durable_end_offset` are as durable as the topic's
 configuration promises, and watermarks and acknowledgements go by that one. Below `recovery_point` all is synced.
-Reads do not block where `is_recent` says so; any other read is for a worker thread, and may run beside appends.
+Reads do not block where `is_cached` says so; any other read is for a worker thread, and may run beside appends.
 """
 
 from typing import NamedTuple
@@ -124,6 +124,10 @@ class ReadableLog:
             f"offset {offset} of {self.topic_partition} is not in {self.log_start_offset}..{self.log_end_offset}",
         )
 
+    def is_cached(self, offset: Offset) -> bool:
+        """Whether `read(offset)` would not wait for the disk, as far as that can be told without waiting."""
+        return self.is_recent(offset) or self.segments.floor(offset).is_lookup_cached(offset)
+
     def is_recent(self, offset: Offset) -> bool:
         """Whether `read(offset)` needs no disk: at the end, or a batch appended a moment ago."""
         return offset >= self.log_end_offset or self.segments.active.has_recent(offset)
@@ -153,7 +157,10 @@ def _slice(segment: Segment, limit: int, place: BatchPlace, max_bytes: int, min_
     position, first_batch_bytes, first_offset, is_recent = place
     size = limit - position
     if size > max_bytes:
-        size = min(max(max_bytes, first_batch_bytes), size) if min_one_batch else max_bytes
+        # A batch that is cut off is sent again with the next read: what is sent ends with a whole one, where we know.
+        size = max(segment.whole_batches_before(position + max_bytes) - position, 0)
+        if size < first_batch_bytes:
+            size = first_batch_bytes if first_batch_bytes <= max_bytes or min_one_batch else 0
     if size <= 0:  # The batch ends behind the limit (a watermark inside it), or the reader wants nothing.
         return LogSlice(None, 0, 0, first_offset, is_recent)
     return LogSlice(segment.handle(), position, size, first_offset, is_recent)

@@ -113,14 +113,14 @@ def _base_offset(segment: Segment) -> Offset:
 
 def _segments_and_snapshots(loading: Loading, names: dict[str, int]) -> tuple[list[Segment], SnapshotFiles]:
     log_sizes: dict[Offset, int] = {}
-    snapshot_sizes: dict[Offset, int] = {}
+    snapshot_offsets: list[Offset] = []
     others: list[tuple[Offset, str]] = []
     for name, size in names.items():
         match file_names.split_name(name):
             case offset, file_names.LOG:
                 log_sizes[offset] = size
             case offset, file_names.PRODUCER_SNAPSHOT:
-                snapshot_sizes[offset] = size
+                snapshot_offsets.append(offset)
             case offset, _:
                 others.append((offset, name))
     for offset, name in others:
@@ -130,7 +130,7 @@ def _segments_and_snapshots(loading: Loading, names: dict[str, int]) -> tuple[li
     segments = [_segment(loading, offset, size) for offset, size in sorted(log_sizes.items())]
     for segment in segments[:-1]:
         segment.is_sealed = True
-    return segments, SnapshotFiles(loading.disk, loading.directory, snapshot_sizes)
+    return segments, SnapshotFiles(loading.disk, loading.directory, snapshot_offsets)
 
 
 def _segment(loading: Loading, base_offset: Offset, size: int) -> Segment:
@@ -228,8 +228,10 @@ def _recover(
         kept_count += 1
         if not is_whole:
             break
-    _remove_segments(loading, segments[kept_count:], f"the log ends at {log_end_offset}")
-    del segments[kept_count:]
+    if kept_count < len(segments):
+        _remove_segments(loading, segments[kept_count:], f"the log ends at {log_end_offset}")
+        loading.disk.sync_directory(loading.directory)
+        del segments[kept_count:]
     segments[-1].is_sealed = False
     return log_end_offset, producer_state
 
@@ -309,6 +311,8 @@ def _start_over(
         loading.handles,
         index_interval_bytes=loading.config.index_interval_bytes,
     )
+    if segments:
+        loading.disk.sync_directory(loading.directory)
     return [segment], log_start_offset, ProducerState()
 
 

@@ -49,6 +49,7 @@ class Segment:
         "_index_interval_bytes",
         "_is_tail_unknown",
         "_offset_index",
+        "_recent_last_offset",
         "_recent_offsets",
         "_recent_positions",
         "_time_index",
@@ -90,6 +91,7 @@ class Segment:
         self._are_indexes_saved = size > 0
         self._bytes_since_entry = 0
         self._is_tail_unknown = False
+        self._recent_last_offset = base_offset
         self._recent_offsets = array("q")
         self._recent_positions = array("i")
 
@@ -177,6 +179,7 @@ class Segment:
         self._are_indexes_saved = False
         recent = self._recent_offsets
         recent.append(base_offset)
+        self._recent_last_offset = last_offset
         self._recent_positions.append(position)
         if len(recent) > RECENT_BATCHES_MAX:
             del recent[: RECENT_BATCHES_MAX // 2]
@@ -203,6 +206,8 @@ class Segment:
         """The first batch that holds `offset` or anything after it; `None` when the segment ends before it."""
         recent = self._recent_offsets
         if recent and offset >= recent[0]:
+            if offset > self._recent_last_offset:
+                return None
             slot = bisect_right(recent, offset)
             positions = self._recent_positions
             position = positions[slot - 1]
@@ -213,6 +218,22 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return BatchPlace(position, header.size_bytes, header.base_offset, False)
         return None
+
+    def is_lookup_cached(self, offset: Offset) -> bool:
+        """Whether `find` would not wait for the disk: the index is in memory, and so are the pages it points at."""
+        file, index = self._file, self._offset_index
+        if file is None or index is None:
+            return False
+        start, following = index.bracket(max(offset - self.base_offset, 0))
+        last = following if following >= 0 else self.size - 1
+        return file.is_cached(start, 1) and file.is_cached(last, 1)
+
+    def whole_batches_before(self, position: int) -> int:
+        """A position at or before `position` where a batch begins, as close as memory tells; 0 if it tells nothing."""
+        positions = self._recent_positions
+        if positions and position >= positions[0]:
+            return positions[bisect_right(positions, position) - 1]
+        return 0 if self._offset_index is None else self._offset_index.last_batch_before(position)
 
     def has_recent(self, offset: Offset) -> bool:
         return bool(self._recent_offsets) and offset >= self._recent_offsets[0] and self._file is not None
@@ -343,8 +364,7 @@ class Segment:
         self.forget_recent()
         offset_index.truncate(offset - self.base_offset)
         time_index.truncate(offset - self.base_offset)
-        self.handle().truncate(position)
-        self.size = position
+        self.cut(position)
         self._are_indexes_saved = False
         self._bytes_since_entry = position - offset_index.floor_position(RELATIVE_OFFSET_MAX)
         self._restore_max_timestamp()
@@ -361,6 +381,8 @@ class Segment:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
 
     def cut(self, position: int) -> None:
-        """Recovery found nothing good from `position` on; the indexes were built up to there."""
-        self.handle().truncate(position)
+        """Drops the bytes from `position` on, for good: after a crash they must not be back under newer ones."""
+        file = self.handle()
+        file.truncate(position)
+        file.sync()
         self.size = position

@@ -41,6 +41,10 @@ class SegmentList:
         """The segment with `offset` and all after it."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]
 
+    def floor(self, offset: Offset) -> Segment:
+        """The last segment that begins at or before `offset`."""
+        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
+
     def find(self, offset: Offset) -> tuple[Segment, BatchPlace] | None:
         """The first batch that holds `offset` or anything after it. Goes on to the next segment where one ends early
         (compaction leaves gaps), so that a reader never stands still."""

@@ -6,25 +6,25 @@ after a clean close. Safety does not depend on them: without a usable one the st
 
 import logging
 from bisect import bisect_right, insort
+from collections.abc import Iterable
 from posixpath import join
 
 from ottla.base.disk import Disk
 from ottla.base.types import Offset, TimestampMs
 from ottla.log import file_names
-from ottla.log.producer_snapshot import EMPTY_BYTES, CorruptSnapshot, decode_snapshot, encode_snapshot
+from ottla.log.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from ottla.log.producer_state import ProducerState
 
 logger = logging.getLogger(__name__)
 
 
 class SnapshotFiles:
-    __slots__ = ("_directory", "_disk", "_offsets", "_sizes")
+    __slots__ = ("_directory", "_disk", "_offsets")
 
-    def __init__(self, disk: Disk, directory: str, sizes: dict[Offset, int]) -> None:
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[Offset]) -> None:
         self._disk = disk
         self._directory = directory
-        self._offsets = sorted(sizes)
-        self._sizes = sizes
+        self._offsets = sorted(offsets)
 
     @property
     def latest_offset(self) -> Offset | None:
@@ -46,9 +46,8 @@ class SnapshotFiles:
             file.pwrite(data, 0)
         finally:
             file.close()
-        if offset not in self._sizes:
+        if offset not in self._offsets:
             insort(self._offsets, offset)
-        self._sizes[offset] = len(data)
 
     def load(
         self, up_to_offset: Offset, now_ms: TimestampMs, expiration_ms: int
@@ -56,8 +55,6 @@ class SnapshotFiles:
         """The newest good snapshot at or before an offset, and its offset; `None` and an empty state without one."""
         for offset in reversed(self._offsets[: bisect_right(self._offsets, up_to_offset)]):
             state = ProducerState()
-            if self._sizes[offset] == EMPTY_BYTES:
-                return offset, state
             try:
                 for producer_id, producer in decode_snapshot(self._disk.read(self.path(offset))):
                     state.load(producer_id, producer)
@@ -71,7 +68,7 @@ class SnapshotFiles:
 
     def forget(self, offset: Offset) -> bool:
         """The file goes, or went, with its segment. False: there was none."""
-        if self._sizes.pop(offset, None) is None:
+        if offset not in self._offsets:
             return False
         self._offsets.remove(offset)
         return True
@@ -81,9 +78,12 @@ class SnapshotFiles:
             self._disk.remove(self.path(offset))
 
     def remove_above(self, offset: Offset) -> None:
-        """The log was cut: snapshots of what it no longer holds would resurrect it."""
-        for stale in [kept for kept in self._offsets if kept > offset]:
-            self.remove(stale)
+        """The log was cut. For good: if a crash brought one back, it would tell of producers of another history."""
+        stale = [kept for kept in self._offsets if kept > offset]
+        for each in stale:
+            self.remove(each)
+        if stale:
+            self._disk.sync_directory(self._directory)
 
     def remove_strays(self, base_offsets: set[Offset]) -> None:
         """All but those of a segment and the last of all."""

@@ -243,7 +243,7 @@ class Partition:
     async def read(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> LogSlice:
         """What consumers may see from `offset` on. A look-up that needs the disk runs in a worker."""
         log, end = self.log, self.high_watermark
-        if log.is_recent(offset):
+        if log.is_cached(offset):
             return log.read(offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
         return await self._workers.run(log.read, offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
 

@@ -18,7 +18,6 @@ from ottla.base.workers import Workers
 from ottla.broker.request import Parts
 from ottla.log.partition_log import LogSlice
 from ottla.server.connection import Connection
-from ottla.server.page_cache import is_cached, read_ahead
 from ottla.server.request_memory import RequestMemory
 
 logger = logging.getLogger(__name__)
@@ -26,6 +25,7 @@ logger = logging.getLogger(__name__)
 READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn.
 JOINED_BYTES_MAX: Final = 32 << 10  # Below this a copy costs less than a further system call.
 SENDFILE_BYTES_MAX: Final = 1 << 20  # One step of a transfer; also the unit of the page-cache probe.
+READ_AHEAD_BYTES: Final = 128 << 10
 BUFFERS_PER_SEND_MAX: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
@@ -44,7 +44,17 @@ class _Region:
 
     def is_sendable(self) -> bool:
         """Whether the next step of the transfer would not wait for the disk."""
-        return self.is_cached or is_cached(self.file, self.position, min(self.size, SENDFILE_BYTES_MAX))
+        return self.is_cached or self.file.is_cached(self.position, min(self.size, SENDFILE_BYTES_MAX))
+
+    def read_ahead(self) -> None:
+        """Blocking; run by a worker. Reads the next step's pages, so they are there when the loop sends them."""
+        position = self.position
+        end = position + min(self.size, SENDFILE_BYTES_MAX)
+        while position < end:
+            count = len(self.file.pread(min(READ_AHEAD_BYTES, end - position), position))
+            if count == 0:
+                return
+            position += count
 
     def advance(self, count: int) -> None:
         self.position += count
@@ -117,17 +127,17 @@ class SocketTransport:
     def write(self, parts: Parts) -> None:
         if self._closed:
             return
-        output = self._output
         for part in parts:
             if isinstance(part, LogSlice):
-                size = part.size
-                output.append(_Region(part))
-            else:
-                size = len(part)
-                output.append(memoryview(part))
-            self._backlog_bytes += size
+                self._queue(_Region(part), part.size)
+            elif part:  # An empty part would never be sent.
+                self._queue(memoryview(part), len(part))
         if not self._writer_armed and self._warming is None:
             self._flush()
+
+    def _queue(self, part: "memoryview | _Region", size: int) -> None:
+        self._output.append(part)
+        self._backlog_bytes += size
 
     def _flush(self) -> None:
         output = self._output
@@ -211,7 +221,7 @@ class SocketTransport:
 
     async def _read_ahead(self, region: _Region) -> None:
         try:
-            await self._workers.run(read_ahead, region.file, region.position, min(region.size, SENDFILE_BYTES_MAX))
+            await self._workers.run(region.read_ahead)
         except OSError as error:
             self._warming = None
             logger.error("cannot read %s: %s", region.file.path, error)

@@ -38,6 +38,7 @@ SETTING_NAMES = {
 }
 # Reconnect and retry soon: tests cut connections often, and librdkafka would wait longer each time.
 IMPATIENT = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 10}
+URL_SAFE = str.maketrans("+/", "-_")  # Kafka writes a topic id in URL-safe base64, librdkafka in the other one.
 AT = {"earliest": OffsetSpec.earliest(), "latest": OffsetSpec.latest(), "max_timestamp": OffsetSpec.max_timestamp()}
 
 admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
@@ -187,7 +188,7 @@ def describe_topic(name: str) -> dict[str, Any]:
     topic = admin.describe_topics(TopicCollection([name]))[name].result(TIMEOUT_S)
     return {
         "name": topic.name,
-        "id": str(topic.topic_id),
+        "id": str(topic.topic_id).translate(URL_SAFE),
         "partitions": [
             {
                 "index": part.id,

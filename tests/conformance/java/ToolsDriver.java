@@ -25,6 +25,7 @@ public final class ToolsDriver {
         }
     }
 
+    private static final List<Runnable> hooks = new ArrayList<>();
     private static Integer firstStatus;
 
     private ToolsDriver() {}
@@ -32,7 +33,7 @@ public final class ToolsDriver {
     public static void main(String[] arguments) throws Exception {
         Exit.setExitProcedure(ToolsDriver::end);
         Exit.setHaltProcedure(ToolsDriver::end);
-        Exit.setShutdownHookAdder((name, hook) -> {}); // A tool's hook would wait for an end that is not its own.
+        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         InputStream in = System.in;
         Loop.serve("kafka-tools", AppInfoParser.getVersion(), Map.of("tool", ToolsDriver::run), in, System.out);
     }
@@ -51,11 +52,13 @@ public final class ToolsDriver {
         PrintStream originalOut = System.out;
         PrintStream originalErr = System.err;
         firstStatus = null;
+        hooks.clear();
         try {
             System.setIn(new ByteArrayInputStream(request.get("stdin").asText().getBytes(StandardCharsets.UTF_8)));
             System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
             runMain(Class.forName(request.get("tool").asText()), arguments.toArray(new String[0]));
+            hooks.forEach(Runnable::run); // The console producer, for one, flushes in its hook.
         } finally {
             System.setIn(originalIn);
             System.setOut(originalOut);

@@ -14,7 +14,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run("topic", "list", input=…)` gives exit_code, stdout and stderr. Nothing of the caller's environment counts."""
+    """`run("topic", "list", input=…)` gives exit_code, stdout and stderr. The caller's environment is no part of it."""
     monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")

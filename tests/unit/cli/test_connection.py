@@ -39,7 +39,7 @@ def closed_port() -> int:
 
 def test_nobody_on_this_machine_is_told_how_to_start_a_broker(closed_port: int) -> None:
     connection = Connection(servers=f"localhost:{closed_port},127.0.0.1:{closed_port}")
-    with pytest.raises(Failure, match="no broker at localhost:.*start one with `ottla up`") as caught:
+    with pytest.raises(Failure, match=r"no broker at localhost:.*start one with `ottla up`") as caught:
         knock(connection)
     assert caught.value.exit_code == UNREACHABLE
 

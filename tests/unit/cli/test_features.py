@@ -35,7 +35,7 @@ def test_features_in_force_and_possible_are_joined_by_name() -> None:
 
 
 def test_a_broker_that_knows_less_is_asked_in_an_older_version(mock_cluster: str) -> None:
-    """librdkafka's mock answers ApiVersions up to 3 and refuses 4."""
+    """librdkafka's mock answers ApiVersions up to 2 and refuses what is tried first."""
     with BrokerSocket.open_any(Connection(servers=f"127.0.0.1:1,{mock_cluster}")) as broker:
         offered = {each.api_key for each in broker.abilities.api_keys}
         assert ApiKey.PRODUCE in offered

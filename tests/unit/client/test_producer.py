@@ -219,6 +219,22 @@ def test_a_closed_producer_takes_nothing(mock_cluster: MockCluster) -> None:
         producer.send("t", "x")
 
 
+def test_a_callback_may_close_but_not_flush(mock_cluster: MockCluster) -> None:
+    producer = Producer(bootstrap_servers=mock_cluster.bootstrap_servers)
+    refused: list[str] = []
+
+    def on_delivery(*_: object) -> None:
+        try:
+            producer.flush()
+        except ClientError as error:
+            refused.append(str(error))
+        producer.close()
+
+    producer.send(mock_cluster.topic(), "x", on_delivery=on_delivery).get(WAIT_S)
+    producer.close()
+    assert "would wait for itself" in refused[0]
+
+
 def test_no_thread_outlives_close(mock_cluster: MockCluster) -> None:
     before = set(threading.enumerate())
     with Producer(bootstrap_servers=mock_cluster.bootstrap_servers) as producer:

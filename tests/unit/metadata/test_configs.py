@@ -121,7 +121,7 @@ def test_an_unknown_key_is_refused_with_a_suggestion():
         UnknownConfig, match=r"^Unknown topic config name: retention.msec; did you mean retention.ms\?$"
     ):
         topic_key("retention.msec")
-    with pytest.raises(UnknownConfig, match="^Unknown broker config name: zzz$"):
+    with pytest.raises(UnknownConfig, match=r"^Unknown broker config name: zzz$"):
         broker_key("zzz")
 
 

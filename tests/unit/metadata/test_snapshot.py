@@ -1,0 +1,100 @@
+"""Snapshot files: written, read back, and refused when they are not whole."""
+
+from random import Random
+
+import pytest
+
+from ottla.base.errors import ProtocolError
+from ottla.metadata.snapshot import SnapshotFiles, SnapshotId, decode_snapshot, encode_snapshot, snapshot_id_of
+from ottla.wire.records import batches, is_crc_valid
+from sim.disk import SimulatedDisk
+from tests.unit.metadata.cluster import NOW_MS, image_of, replay, topic_records
+from tests.unit.metadata.test_image_records import contents
+
+
+@pytest.fixture
+def image():
+    return image_of(*topic_records("orders", partitions=1500))
+
+
+@pytest.fixture
+def files():
+    disk = SimulatedDisk(Random(1))
+    disk.make_directory("/m")
+    return SnapshotFiles(disk, "/m")
+
+
+def test_names_are_kafkas():
+    assert SnapshotId(123, 4).file_name == "00000000000000000123-0000000004.checkpoint"
+
+
+def test_an_image_comes_back_with_its_position(image):
+    found = decode_snapshot(encode_snapshot(image, NOW_MS + 5), snapshot_id_of(image))
+    assert contents(found) == contents(image)
+    assert (found.offset, found.epoch, found.timestamp_ms) == (image.offset, image.epoch, image.timestamp_ms)
+    assert found.take_delta().is_empty
+
+
+def test_a_snapshot_is_a_header_records_and_a_footer_with_dense_offsets(image):
+    found = list(batches(memoryview(encode_snapshot(image, NOW_MS))))
+    assert [batch.header.is_control for batch in found] == [True, False, False, True]
+    next_offset = 0
+    for batch in found:
+        assert is_crc_valid(batch.view)
+        assert batch.header.base_offset == next_offset
+        assert batch.header.partition_leader_epoch == image.epoch
+        next_offset = batch.header.next_offset
+
+
+def test_a_file_cut_anywhere_between_batches_is_no_snapshot(image):
+    data = encode_snapshot(image, NOW_MS)
+    for batch in batches(memoryview(data)):
+        with pytest.raises(ProtocolError):
+            decode_snapshot(data[: batch.position], snapshot_id_of(image))
+    with pytest.raises(ProtocolError):
+        decode_snapshot(data[:-1], snapshot_id_of(image))
+
+
+def test_a_flipped_bit_is_noticed(image):
+    data = bytearray(encode_snapshot(image, NOW_MS))
+    data[len(data) // 2] ^= 1
+    with pytest.raises(ProtocolError):
+        decode_snapshot(bytes(data), snapshot_id_of(image))
+
+
+def test_the_newest_valid_one_is_loaded(files, image):
+    older = files.write(image, NOW_MS)
+    replay(image, *topic_records("later", number=2))
+    newer = files.write(image, NOW_MS)
+    assert files.ids() == [newer, older]
+    assert files.load_newest()[0] == newer
+    path = f"/m/{newer.file_name}"
+    files._disk.replace(path, files._disk.read(path)[:-9])
+    found_id, found = files.load_newest()
+    assert found_id == older
+    assert "later" not in found.topics
+
+
+def test_an_empty_directory_has_none(files):
+    assert files.load_newest() is None
+    assert files.remove_old() == 0
+
+
+def test_two_are_kept_and_the_log_from_the_older_one_on(files, image):
+    written = []
+    for number in range(2, 5):
+        written.append(files.write(image, NOW_MS))
+        replay(image, *topic_records(f"t{number}", number=number))
+    assert files.remove_old() == written[1].end_offset
+    assert files.ids() == [written[2], written[1]]
+
+
+def test_a_single_snapshot_lets_nothing_of_the_log_go(files, image):
+    files.write(image, NOW_MS)
+    assert files.remove_old() == 0
+
+
+def test_other_files_are_left_alone(files):
+    for name in ("quorum-state", "00000000000000000000.log", "1-2.checkpoint", "x.checkpoint"):
+        files._disk.replace(f"/m/{name}", b"x")
+    assert files.ids() == []

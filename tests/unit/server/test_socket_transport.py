@@ -1,0 +1,196 @@
+"""The socket side of a connection over a real socket pair and a real file: everything arrives once, in order."""
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.request import Parts
+from ottla.log.partition_log import LogSlice
+from ottla.server.real_disk import RealDisk, RealFile
+from ottla.server.real_workers import RealWorkers
+from ottla.server.request_memory import RequestMemory
+from ottla.server.socket_transport import JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, SocketTransport
+
+
+class ColdFile(RealFile):
+    """Never in the page cache until a worker has read it."""
+
+    __slots__ = ("warm",)
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        self.warm: set[int] = set()
+
+    def is_cached(self, position: int, size: int) -> bool:
+        return position in self.warm
+
+    def pread(self, size: int, position: int) -> bytes:
+        self.warm.add(position)
+        return super().pread(size, position)
+
+
+class Listening:
+    """Stands for the connection: keeps what it receives."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(10))
+        self.received = b""
+        self.rooms = 0
+        self.closed = False
+
+    def get_buffer(self) -> memoryview:
+        return self.buffer
+
+    def buffer_updated(self, count: int) -> None:
+        self.received += bytes(self.buffer[:count])
+
+    def on_room(self) -> None:
+        self.rooms += 1
+
+    def on_closed(self) -> None:
+        self.closed = True
+
+
+class Ends:
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        ours, self.theirs = socket.socketpair()
+        ours.setblocking(False)
+        self.theirs.setblocking(False)
+        self.workers = RealWorkers(loop, 2)
+        self.transport = SocketTransport(loop, ours, self.workers, RequestMemory(1 << 20))
+        self.connection = Listening()
+        self.transport.start(self.connection)  # type: ignore[arg-type]
+
+    async def read(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        data = b""
+        while len(data) < size:
+            async with asyncio.timeout(10):
+                chunk = await loop.sock_recv(self.theirs, 1 << 16)
+            assert chunk, "closed early"
+            data += chunk
+        return data
+
+    def close(self) -> None:
+        self.transport.close()
+        self.theirs.close()
+        self.workers.close()
+
+
+def run(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(scene)
+
+
+def segment(tmp_path: Path, content: bytes, kind: type[RealFile] = RealFile) -> RealFile:
+    path = tmp_path / "segment.log"
+    path.write_bytes(content)
+    opened = RealDisk().open(str(path))
+    return opened if kind is RealFile else kind(opened.path, os.dup(opened.fileno()))
+
+
+def region(file: RealFile, position: int, size: int, *, is_recent: bool = False) -> LogSlice:
+    return LogSlice(file, position, size, 0, is_recent)
+
+
+@pytest.mark.parametrize("kind", [RealFile, ColdFile])
+@pytest.mark.parametrize("seed", range(8))
+def test_buffers_and_regions_arrive_in_order(tmp_path: Path, kind: type[RealFile], seed: int) -> None:
+    async def scene() -> None:
+        random_ = random.Random(seed)
+        content = random_.randbytes(4 << 20)
+        file = segment(tmp_path, content, kind)
+        ends = Ends()
+        expected = b""
+        for _ in range(6):
+            parts: Parts = []
+            for _ in range(random_.randrange(1, 5)):
+                head = random_.randbytes(random_.choice([0, 1, 70, 5_000]))
+                size = random_.choice([1, 100, JOINED_BYTES_MAX, JOINED_BYTES_MAX + 1, SENDFILE_BYTES_MAX + 7])
+                position = random_.randrange(len(content) - size)
+                parts += [head, region(file, position, size), bytearray()]
+                expected += head + content[position : position + size]
+            ends.transport.write(parts)
+        assert await ends.read(len(expected)) == expected
+        await asyncio.sleep(0.01)
+        assert ends.transport.backlog_bytes() == 0
+        ends.close()
+
+    run(scene())
+
+
+def test_nothing_to_send_is_no_work() -> None:
+    async def scene() -> None:
+        ends = Ends()
+        ends.transport.write([b"", bytearray()])
+        assert ends.transport.backlog_bytes() == 0
+        ends.transport.write([b"x"])
+        assert await ends.read(1) == b"x"
+        ends.close()
+
+    run(scene())
+
+
+def test_a_peer_that_does_not_read_is_a_backlog(tmp_path: Path) -> None:
+    async def scene() -> None:
+        file = segment(tmp_path, b"z" * (8 << 20))
+        ends = Ends()
+        ends.transport.write([region(file, 0, 8 << 20)])
+        await asyncio.sleep(0.05)
+        assert ends.transport.backlog_bytes() > 0
+        assert await ends.read(8 << 20) == b"z" * (8 << 20)
+        await asyncio.sleep(0.01)
+        assert ends.transport.backlog_bytes() == 0
+        assert ends.connection.rooms > 0
+        ends.close()
+
+    run(scene())
+
+
+def test_reading_fills_the_buffer_of_the_connection() -> None:
+    async def scene() -> None:
+        ends = Ends()
+        ends.theirs.send(b"0123456789abcdef")
+        await asyncio.sleep(0.02)
+        assert ends.connection.received == b"0123456789abcdef"
+        ends.transport.pause_reading()
+        ends.theirs.send(b"more")
+        await asyncio.sleep(0.02)
+        assert ends.connection.received == b"0123456789abcdef"
+        ends.transport.resume_reading()
+        await asyncio.sleep(0.02)
+        assert ends.connection.received.endswith(b"more")
+        ends.close()
+
+    run(scene())
+
+
+def test_a_peer_that_is_gone_closes_us(tmp_path: Path) -> None:
+    async def scene() -> None:
+        file = segment(tmp_path, b"z" * (8 << 20))
+        ends = Ends()
+        ends.transport.write([region(file, 0, 8 << 20)])
+        ends.theirs.close()
+        await asyncio.sleep(0.05)
+        assert ends.connection.closed
+        ends.workers.close()
+
+    run(scene())
+
+
+def test_a_segment_shorter_than_told_closes_the_connection(tmp_path: Path) -> None:
+    async def scene() -> None:
+        file = segment(tmp_path, b"z" * 100)
+        ends = Ends()
+        ends.transport.write([b"head", region(file, 0, 1 << 20, is_recent=True)])
+        await asyncio.sleep(0.05)
+        assert ends.connection.closed
+        ends.workers.close()
+
+    run(scene())
