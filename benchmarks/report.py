@@ -74,18 +74,18 @@ def table_of(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> Table:
         table.add_column(heading, justify="right")
     table.add_column("")
     for outcome in outcomes:
-        table.add_row(*_cells(outcome))
+        table.add_row(*_cells(outcome, judged=not facts["quick"]))
     return table
 
 
 def line_of(outcome: Outcome) -> str:
-    what, theirs, ours, ratio, goal, verdict = _cells(outcome)
-    return f"{what}: {ApacheKafka.name} {theirs}, {Ottla.name} {ours}, ratio {ratio} {goal and f'({goal})'} {verdict}"
+    what, theirs, ours, ratio, *_ = _cells(outcome, judged=False)
+    return f"{what}: {ApacheKafka.name} {theirs}, {Ottla.name} {ours}, ratio {ratio}"
 
 
-def _cells(outcome: Outcome) -> tuple[str, ...]:
+def _cells(outcome: Outcome, *, judged: bool) -> tuple[str, ...]:
     ours, theirs = outcome.median_of(Ottla.name), outcome.median_of(ApacheKafka.name)
-    verdict = {True: "[green]✓[/]", False: "[red]missed[/]", None: ""}[is_met(outcome)]
+    verdict = {True: "[green]✓[/]", False: "[red]missed[/]", None: ""}[is_met(outcome) if judged else None]
     return (
         f"{outcome.metric.title} [dim]{outcome.metric.unit}[/]",
         _spread(outcome.values.get(ApacheKafka.name)),

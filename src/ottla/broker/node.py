@@ -18,6 +18,7 @@ from ottla.base.disk import Disk
 from ottla.base.errors import invariant
 from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
+from ottla.broker.advertised import AdvertisedAddresses
 from ottla.broker.fetch_session import FetchSessions
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
@@ -73,6 +74,7 @@ class Node:
         self.fetch_sessions = FetchSessions(
             world.new_session_id, config.integer("max.incremental.fetch.session.cache.slots")
         )
+        self.advertised = AdvertisedAddresses()
         self.stopping = False
         self._producer_ids: ProducerIdBlock | None = None
         self._next_producer_id: ProducerId = 0

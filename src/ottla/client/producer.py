@@ -16,7 +16,7 @@ from ottla.client.delivery import Delivery, DeliveryCallback
 from ottla.client.durability import InSyncMinimums
 from ottla.client.errors import ClosedError, ConfigError
 from ottla.client.lane import PARTITION_ANY, TIMESTAMP_NOW, Lane
-from ottla.client.options import ACKS_ALL, ClientKind, as_acks, settings
+from ottla.client.options import ClientKind, as_acks, settings
 from ottla.client.partition_counts import PartitionCounts
 from ottla.client.partitioners import BY_NAME, Partitioner
 from ottla.client.records import Headers, Offsets, ProducerRecord
@@ -174,8 +174,8 @@ class Producer:
             raise ConfigError(f"acks={acks} cannot be part of a transaction: send with acks='all'")
         with self._opening:
             if acks not in self._lanes:
-                chosen = self._settings.with_options(acks=acks, enable_idempotence=acks == ACKS_ALL)
-                self._lanes[acks] = Lane(chosen)
+                # Unset, so that each lane is idempotent where its own options allow it.
+                self._lanes[acks] = Lane(self._settings.with_options(acks=acks, enable_idempotence=None))
         return self._lanes[acks]
 
     def partitions_for(self, topic: str) -> list[int]:

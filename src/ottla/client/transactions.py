@@ -5,7 +5,7 @@ again; after a `fatal` one (fenced), the producer is of no more use.
 """
 
 import logging
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import confluent_kafka
 from confluent_kafka import KafkaException
@@ -16,8 +16,6 @@ from ottla.client.options import Settings
 from ottla.client.records import ConsumerOffsets, Offsets
 
 logger = logging.getLogger(__name__)
-
-FOREVER: Final = -1.0
 
 
 class GroupMember(Protocol):
@@ -30,7 +28,6 @@ GroupMetadata: TypeAlias = str | GroupMember
 class Transactions:
     def __init__(self, kafka: confluent_kafka.Producer, chosen: Settings) -> None:
         self._kafka = kafka
-        self._settings = chosen
         self._transactional_id = chosen.kafka.get("transactional.id")
         self._timeout_s = chosen.integer("max.block.ms") / 1000
         self._is_initialised = False
@@ -76,12 +73,11 @@ class Transactions:
         if not isinstance(group, str):
             return group.group_metadata()
         # A consumer that never joins: librdkafka makes the metadata of a group it has only the name of.
-        reach = {"bootstrap.servers": self._settings.librdkafka["bootstrap.servers"], "group.id": group}
-        nameless = confluent_kafka.Consumer(reach)
+        outsider = confluent_kafka.Consumer({"group.id": group, "log_level": 0})
         try:
-            return nameless.consumer_group_metadata()
+            return outsider.consumer_group_metadata()
         finally:
-            nameless.close()
+            outsider.close()
 
     def _seconds(self, timeout_s: float | None) -> float:
         return self._timeout_s if timeout_s is None else timeout_s

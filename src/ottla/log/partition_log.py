@@ -233,7 +233,7 @@ class PartitionLog(AppendableLog):
     def close(self, *, clean: bool = True) -> None:
         """Blocking. A clean close leaves nothing to recover: all is synced, indexes and producers are written."""
         if clean:
-            if self.recovery_point < self.log_end_offset:
+            if self.recovery_point < self.log_end_offset or (self._unsynced_directories and self.log_end_offset > 0):
                 self.flush()
             self._write_epochs()
             self.segments.active.save_indexes()

@@ -84,7 +84,7 @@ def load(loading: Loading, *, is_clean: bool, recovery_point: Offset, log_start_
         producer_state=producer_state,
         recovery_point=log_end_offset if is_clean else min(recovery_point, log_end_offset),
         topic_id=read_topic_id(loading.disk, loading.directory) if names.get(file_names.PARTITION_METADATA) else None,
-        is_directory_synced=is_clean,
+        is_directory_synced=is_clean and log_end_offset > 0,
     )
 
 
@@ -94,11 +94,16 @@ def rebuild_producers(
     snapshots: SnapshotFiles,
     up_to_offset: Offset,
 ) -> ProducerState:
-    """The producers as of an offset: the newest snapshot before it and the batches since."""
+    """The producers as of an offset: the newest snapshot before it and the batches since.
+
+    A snapshot from before the first segment is of no use: what came between is gone, and an outdated sequence would
+    refuse a producer where no state would accept it.
+    """
     from_offset, state = snapshots.load(up_to_offset, loading.now_ms, loading.config.producer_id_expiration_ms)
-    if from_offset is None:
-        from_offset = segments[0].base_offset if segments else up_to_offset
-    first = max(bisect_right(segments, from_offset, key=_base_offset) - 1, 0)
+    first_offset = segments[0].base_offset
+    if from_offset is None or from_offset < first_offset:
+        from_offset, state = first_offset, ProducerState()
+    first = bisect_right(segments, from_offset, key=_base_offset) - 1
     for segment in segments[first:]:
         if from_offset >= up_to_offset or segment.base_offset >= up_to_offset:
             break
@@ -216,7 +221,7 @@ def _recover(
     recovery_point: Offset,
 ) -> tuple[Offset, ProducerState]:
     first = max(bisect_right(segments, recovery_point, key=_base_offset) - 1, 0)
-    producer_state = rebuild_producers(loading, segments[:first], snapshots, segments[first].base_offset)
+    producer_state = rebuild_producers(loading, segments, snapshots, segments[first].base_offset)
     log_end_offset = segments[first].base_offset
     kept_count = first
     for segment in segments[first:]:

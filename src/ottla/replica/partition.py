@@ -24,7 +24,7 @@ from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog
 from ottla.log.segment import Segment
 from ottla.replica.storage import Storage
-from ottla.wire.records import recompress
+from ottla.wire.records import has_keyless_record, recompress
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Watcher(Protocol):
 class Partition:
     __slots__ = (
         "topic_partition", "topic_id", "log", "leader_id", "leader_epoch", "high_watermark", "_clock", "_workers",
-        "storage", "_watchers", "_commit_waiters", "_append_queue", "_append_busy", "_flushing", "_flush_timer", "_flushes", "deleted",
+        "storage", "_watchers", "_commit_waiters", "_append_queue", "_append_busy", "_flushing", "_flush_timer", "_flushes", "_inspects", "deleted",
     )  # fmt: skip
 
     def __init__(
@@ -74,7 +74,7 @@ class Partition:
         self._append_busy = False
         self._flushing = False
         self._flush_timer: asyncio.TimerHandle | None = None
-        self._flushes = log.config.flush_messages < NEVER or log.config.flush_ms < NEVER
+        self._adopt_config(log.config)
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class Partition:
         """Appends one client batch in call order. `ApiError` when refused or when the disk is; the log is unchanged then."""
         if self._append_busy:
             await self._wait_for_turn()
-        elif self.log.config.compression_type is None and not self.log.should_roll(len(batch), self._clock.now_ms()):
+        elif not self._inspects and not self.log.should_roll(len(batch), self._clock.now_ms()):
             return self._append_now(batch)
         self._append_busy = True
         try:
@@ -106,18 +106,28 @@ class Partition:
         return result
 
     async def _append_prepared(self, batch: memoryview) -> AppendResult:
-        """The slow way: re-compress or roll in a worker first. Nobody else appends meanwhile."""
+        """The slow way: look into the batch, re-compress it or roll in a worker first. Nobody else appends meanwhile."""
         self._require_writable()
         log = self.log
-        codec = log.config.compression_type
-        if codec is not None and log.needs_recompression(log.check_batch(batch, self._clock.now_ms())):
+        if self._inspects:
             try:
-                batch = memoryview(await self._workers.run(recompress, batch, codec, log.config.compression_level))
+                batch = await self._inspect(batch)
             except ProtocolError as error:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
         if log.should_roll(len(batch), self._clock.now_ms()):
             await self._roll()
         return self._append_now(batch)
+
+    async def _inspect(self, batch: memoryview) -> memoryview:
+        """Only some topics need it: compacted ones want keys, those with a `compression.type` their codec."""
+        log, config = self.log, self.log.config
+        header = log.check_batch(batch, self._clock.now_ms())
+        if config.compacts and await self._workers.run(has_keyless_record, batch):
+            raise ApiError(ErrorCode.INVALID_RECORD, f"{self.topic_partition} is compacted: every record needs a key")
+        if config.compression_type is not None and log.needs_recompression(header):
+            codec, level = config.compression_type, config.compression_level
+            return memoryview(await self._workers.run(recompress, batch, codec, level))
+        return batch
 
     async def _roll(self) -> None:
         try:
@@ -298,8 +308,12 @@ class Partition:
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)
-        self._flushes = config.flush_messages < NEVER or config.flush_ms < NEVER
+        self._adopt_config(config)
         self._advance(0)
+
+    def _adopt_config(self, config: LogConfig) -> None:
+        self._flushes = config.flush_messages < NEVER or config.flush_ms < NEVER
+        self._inspects = config.compression_type is not None or config.compacts
 
     async def delete_records_before(self, offset: Offset) -> Offset:
         """Moves the log start (-1: to the high watermark); whole segments below it go with the next retention pass."""

@@ -87,13 +87,45 @@ def _text(view: memoryview, position: int, size: int) -> str:
     return str(_slice(view, position, size), "utf-8")
 
 
+# What most requests begin with: no transactional id, acks, timeout, one topic.
+_ONE_TOPIC: Final = Struct(">BhiB")
+
+
 def decode_produce(view: memoryview, position: int, version: int) -> ProduceCall:
     try:
         if version >= PRODUCE_FLEXIBLE_FROM:
+            null_id, acks, timeout_ms, topic_count = _ONE_TOPIC.unpack_from(view, position)
+            if null_id == 0 and topic_count == 2:
+                call = _decode_single(view, position + 8, version, acks, timeout_ms)
+                if call is not None:
+                    return call
             return _decode_flexible(view, position, version)
         return _decode_plain(view, position)
     except (IndexError, struct_error, UnicodeDecodeError) as error:
         raise ProtocolError(f"malformed Produce request: {error}") from error
+
+
+def _decode_single(
+    view: memoryview, position: int, version: int, acks: int, timeout_ms: int
+) -> ProduceCall | None:
+    """One topic with one partition, every length in its usual form; None for anything else."""
+    topic: TopicKey
+    if version >= PRODUCE_TOPIC_IDS_FROM:
+        stop = position + 16
+        topic = bytes(view[position:stop])
+    else:
+        stop = position + view[position]  # The length is one more than the name's, and so is where it ends.
+        if view[position] >= 0x80 or stop >= len(view):
+            return None
+        topic = str(view[position + 1 : stop], "utf-8")
+    if view[stop] != 2:
+        return None
+    (index,) = _I32.unpack_from(view, stop + 1)
+    size, position = _uvarint(view, stop + 5)
+    stop = position + size - 1
+    if size == 0 or stop + 3 != len(view) or view[stop] or view[stop + 1] or view[stop + 2]:
+        return None
+    return ProduceCall(None, acks, timeout_ms, [(topic, [(index, view[position:stop])])])
 
 
 def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceCall:
@@ -203,8 +235,37 @@ _PRODUCED: Final = Struct(">ihqqq")
 _PRODUCED_V3: Final = Struct(">ihqq")
 
 
-def encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicKey, list[Produced]]]) -> bytearray:
+_SINGLE_HEAD: Final = Struct(">iiBB")  # size, correlation id, no tags, one topic
+_SINGLE_BODY: Final = Struct(">BihqqqBBBBiB")  # one partition, its fields, no errors, no message, tags, throttle, tags
+_SINGLE_BYTES: Final = _SINGLE_HEAD.size + _SINGLE_BODY.size - 4
+
+
+def encode_produce(
+    correlation_id: int, version: int, topics: list[tuple[TopicKey, list[Produced]]]
+) -> bytes | bytearray:
     """The whole response frame, size prefix included."""
+    if version >= PRODUCE_FLEXIBLE_FROM and len(topics) == 1:
+        topic, outcomes = topics[0]
+        if len(outcomes) == 1 and outcomes[0].error_message is None:
+            index, error_code, base_offset, append_time_ms, start_offset, _ = outcomes[0]
+            name = _encoded_topic(topic)
+            return b"".join((
+                _SINGLE_HEAD.pack(_SINGLE_BYTES + len(name), correlation_id, 0, 2),
+                name,
+                _SINGLE_BODY.pack(2, index, error_code, base_offset, append_time_ms, start_offset, 1, 0, 0, 0, 0, 0),
+            ))  # fmt: skip
+    return _encode_produce(correlation_id, version, topics)
+
+
+def _encoded_topic(topic: TopicKey) -> bytes:
+    if isinstance(topic, bytes):
+        return topic
+    out = bytearray()
+    put_topic(out, topic, flexible=True)
+    return bytes(out)
+
+
+def _encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicKey, list[Produced]]]) -> bytearray:
     flexible = version >= PRODUCE_FLEXIBLE_FROM
     out = bytearray(4)
     out += _I32.pack(correlation_id)

@@ -18,30 +18,36 @@ def consumer(**options: object) -> Settings:
 
 
 def test_producer_defaults_are_kafkas() -> None:
-    assert producer().librdkafka.items() >= {
-        "acks": "all",
-        "batch.size": 16_384,
-        "linger.ms": 5,
-        "compression.type": "none",
-        "queue.buffering.max.kbytes": 32_768,
-        "enable.idempotence": "true",
-        "retries": 2_147_483_647,
-        "partitioner": "murmur2_random",
-        "max.in.flight.requests.per.connection": 5,
-    }.items()
+    assert (
+        producer().librdkafka.items()
+        >= {
+            "acks": "all",
+            "batch.size": 16_384,
+            "linger.ms": 5,
+            "compression.type": "none",
+            "queue.buffering.max.kbytes": 32_768,
+            "enable.idempotence": "true",
+            "retries": 2_147_483_647,
+            "partitioner": "murmur2_random",
+            "max.in.flight.requests.per.connection": 5,
+        }.items()
+    )
 
 
 def test_consumer_defaults_are_kafkas_but_for_committing() -> None:
-    assert consumer().librdkafka.items() >= {
-        "session.timeout.ms": 45_000,
-        "max.poll.interval.ms": 300_000,
-        "fetch.min.bytes": 1,
-        "fetch.wait.max.ms": 500,
-        "isolation.level": "read_uncommitted",
-        "enable.auto.commit": "false",
-        "partition.assignment.strategy": "cooperative-sticky",
-        "auto.offset.reset": "latest",
-    }.items()
+    assert (
+        consumer().librdkafka.items()
+        >= {
+            "session.timeout.ms": 45_000,
+            "max.poll.interval.ms": 300_000,
+            "fetch.min.bytes": 1,
+            "fetch.wait.max.ms": 500,
+            "isolation.level": "read_uncommitted",
+            "enable.auto.commit": "false",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "auto.offset.reset": "latest",
+        }.items()
+    )
     assert consumer().integer("max.poll.records") == 500
 
 
@@ -131,7 +137,9 @@ def test_the_modern_group_protocol_gets_no_options_of_the_classic_one() -> None:
         (ClientKind.PRODUCER, {"compression_type": "rar"}, "rar"),
     ],
 )
-def test_what_librdkafka_refuses_is_told_by_kafkas_name(kind: ClientKind, options: dict[str, object], told: str) -> None:
+def test_what_librdkafka_refuses_is_told_by_kafkas_name(
+    kind: ClientKind, options: dict[str, object], told: str
+) -> None:
     factory = confluent_kafka.Producer if kind is ClientKind.PRODUCER else confluent_kafka.Consumer
     with pytest.raises(ConfigError, match=told):
         opened(factory, settings(kind, ADDRESS, **options))
@@ -153,7 +161,9 @@ def test_what_librdkafka_refuses_is_told_by_kafkas_name(kind: ClientKind, option
         ),
     ],
 )
-def test_mistakes_are_refused_before_anything_is_opened(kind: ClientKind, options: dict[str, object], told: str) -> None:
+def test_mistakes_are_refused_before_anything_is_opened(
+    kind: ClientKind, options: dict[str, object], told: str
+) -> None:
     with pytest.raises(ConfigError, match=told):
         settings(kind, ADDRESS, **options)
 

@@ -57,7 +57,9 @@ def test_a_record_arrives_with_all_its_parts(producer: Producer, mock_cluster: M
 def test_a_producer_record_and_a_callback(producer: Producer, mock_cluster: MockCluster) -> None:
     topic = mock_cluster.topic()
     told: list[tuple[RecordMetadata | None, ClientError | None]] = []
-    delivery = producer.send(ProducerRecord(topic, "key", "value"), lambda metadata, error: told.append((metadata, error)))
+    delivery = producer.send(
+        ProducerRecord(topic, "key", "value"), lambda metadata, error: told.append((metadata, error))
+    )
     metadata = delivery.get(WAIT_S)
     producer.flush(WAIT_S)
     assert told == [(metadata, None)]
@@ -106,6 +108,13 @@ def test_acks_per_call(producer: Producer, mock_cluster: MockCluster) -> None:
     read_all(mock_cluster, topic, 1)
     assert producer.send(topic, "b", acks=1).get(WAIT_S).offset == 1
     assert producer.send(topic, "c", acks="all").get(WAIT_S).offset == 2
+
+
+def test_acks_per_call_go_with_the_producers_other_options(mock_cluster: MockCluster) -> None:
+    topic = mock_cluster.topic()
+    with Producer(bootstrap_servers=mock_cluster.bootstrap_servers, acks=1, retries=0) as producer:
+        assert producer.send(topic, "a").get(WAIT_S).offset == 0
+        assert producer.send(topic, "b", acks="all").get(WAIT_S).offset == 1
 
 
 def test_min_insync_replicas_needs_acks_all(producer: Producer) -> None:

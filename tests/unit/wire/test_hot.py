@@ -76,8 +76,35 @@ def test_hostile_produce_requests_end_in_a_protocol_error(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-def test_produce_responses_encode_alike(version: int) -> None:
-    outcomes = [Produced(0, 0, 42, -1, 7), Produced(3, 10, -1, -1, -1, "too large" if version >= 8 else None)]
+@pytest.mark.parametrize("name", ["t", "n" * 126, "n" * 127, "n" * 249])
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 20_000])
+def test_a_single_batch_decodes_alike(version: int, name: str, size: int) -> None:
+    request = api.ProduceRequest(
+        acks=1,
+        timeout_ms=30_000,
+        topic_data=[
+            api.ProduceRequest.TopicProduceData(
+                name=name,
+                topic_id=TOPIC_ID,
+                partition_data=[api.ProduceRequest.PartitionProduceData(index=5, records=b"r" * size)],
+            )
+        ],
+    )
+    encoded = memoryview(codec_for(api.ProduceRequest, version).encode(request))
+    assert decode_produce(encoded, 0, version) == as_call(request, version)
+    for cut in range(len(encoded) - 1, max(len(encoded) - 40, 0), -1):
+        with pytest.raises(ProtocolError):
+            decode_produce(encoded[:cut], 0, version)
+
+
+OUTCOMES = [Produced(0, 0, 42, -1, 7), Produced(3, 10, -1, -1, -1, "too large")]
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize("outcomes", [OUTCOMES, OUTCOMES[:1], OUTCOMES[1:]])
+def test_produce_responses_encode_alike(version: int, outcomes: list[Produced]) -> None:
+    if version < 8:
+        outcomes = [one._replace(error_message=None) for one in outcomes]
     response = api.ProduceResponse(
         responses=[
             api.ProduceResponse.TopicProduceResponse(

@@ -72,6 +72,9 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
         asked = None  # Version 0 has no null: an empty list means every topic.
     refused = await _create_missing(node, context, request) if asked else {}
     view = ListenerView(node.image, context.peer.listener)
+    own = view.endpoints.get(node.node_id)
+    if own is not None:
+        node.advertised.check(context.peer, own.host, own.port)
     response = api.MetadataResponse(
         brokers=[
             api.MetadataResponse.MetadataResponseBroker(

@@ -1,0 +1,75 @@
+"""Fixtures of the chaos suite: how long to run, topics to run on, and a table of figures at the end.
+
+`OTTLA_CHAOS_ROUNDS` is the number of faults (kills, flips, attack seconds) a test provokes: a few by default, which is
+the smoke test; `make chaos` asks for fifty. `OTTLA_CHAOS_SEED` repeats the random choices of a run; the moments still
+differ, for they are the machine's.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.chaos.brokers import outside_ephemeral_ports
+from tests.chaos.writers import QUIET
+
+# Taken out of the environment: a broker that is started from here would read OTTLA_* as settings of its own.
+ROUNDS: Final = int(os.environ.pop("OTTLA_CHAOS_ROUNDS", "3"))
+SEED: Final = int(os.environ.pop("OTTLA_CHAOS_SEED", "0")) or random.SystemRandom().getrandbits(32)
+_figures: list[tuple[str, str]] = []
+
+
+@pytest.fixture
+def rounds() -> int:
+    return ROUNDS
+
+
+@pytest.fixture
+def chance(request: pytest.FixtureRequest) -> random.Random:
+    """Random choices of this test, from the run's seed."""
+    return random.Random(f"{SEED} {request.node.name}")
+
+
+@pytest.fixture
+def port(chance: random.Random) -> int:
+    return outside_ephemeral_ports(chance)
+
+
+@pytest.fixture
+def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Adds a line to the table at the end of the run."""
+    return lambda figure: _figures.append((request.node.name, figure))
+
+
+CreateTopic = Callable[..., None]
+
+
+@pytest.fixture
+def create_topic() -> CreateTopic:
+    def create(bootstrap: str, topic: str, *, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
+        settings = {name: str(value) for name, value in (config or {}).items()}
+        admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+        created = admin.create_topics([NewTopic(topic, partitions, 1, config=settings)], request_timeout=20)
+        created[topic].result()
+
+    return create
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 MB of its own; needs the right to mount."""
+    from tests.chaos.small_disk import mounted
+
+    with mounted(tmp_path / "disk", size_bytes=64 << 20) as path:
+        yield path
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section(f"chaos: {ROUNDS} rounds, OTTLA_CHAOS_SEED={SEED}")
+    width = max((len(name) for name, _ in _figures), default=0)
+    for name, figure in _figures:
+        terminalreporter.write_line(f"{name.ljust(width)}  {figure}")

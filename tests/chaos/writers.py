@@ -1,0 +1,127 @@
+"""Writers that keep a history: librdkafka producers in threads, each sending numbered records at a steady pace.
+
+They never give up (no message time-out), as a patient application would not: after the last restart everything that was
+sent must get its answer.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.chaos.checker import Promise, WriterHistory
+from tests.chaos.payload import Numbered, encode
+
+PACE_SECONDS: Final = 0.01
+FLUSH_SECONDS_MAX: Final = 120.0
+QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}  # A broker that is gone is what we are here for.
+PATIENT: Final[dict[str, Any]] = {
+    "message.timeout.ms": 0,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 20,
+    "queue.buffering.max.messages": 5_000,
+    "linger.ms": 2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """A producer's settings and what they promise."""
+
+    name: str
+    settings: dict[str, Any]
+    promise: Promise
+
+
+EXACTLY_ONCE: Final = Guarantee(
+    name="idempotent",
+    settings={"enable.idempotence": True, "acks": "all"},
+    promise=Promise(is_idempotent=True, keeps_order=True),
+)
+LEADER: Final = Guarantee(
+    name="acks=1",
+    settings={"acks": 1, "max.in.flight": 1},
+    promise=Promise(is_idempotent=False, keeps_order=True),
+)
+NO_ANSWER: Final = Guarantee(
+    name="acks=0",
+    settings={"acks": 0},
+    promise=Promise(is_idempotent=False, keeps_order=False),
+)
+
+_numbers = itertools.count(1)
+
+
+class Writer(threading.Thread):
+    """Sends until `stop`, then waits for every answer."""
+
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        topic: str,
+        partitions: Sequence[int],
+        guarantee: Guarantee,
+        records_per_second: int,
+        value_bytes: int = 500,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name=f"writer {guarantee.name}", daemon=True)
+        self.guarantee = guarantee
+        self.history = WriterHistory(writer=next(_numbers), promise=guarantee.promise)
+        self._topic = topic
+        self._partitions = itertools.cycle(partitions)
+        self._records_per_turn = max(int(records_per_second * PACE_SECONDS), 1)
+        self._value_bytes = value_bytes
+        self._stopping = threading.Event()
+        self._crash: BaseException | None = None
+        merged = {"bootstrap.servers": bootstrap, **QUIET, **PATIENT, **guarantee.settings, **(settings or {})}
+        self._producer = Producer({**merged, "error_cb": self._on_error})
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set() and self.history.fatal is None:
+                self._send_some()
+                self._producer.poll(0)
+                time.sleep(PACE_SECONDS)
+            self._producer.flush(FLUSH_SECONDS_MAX)
+        except BaseException as error:
+            self._crash = error
+
+    def _send_some(self) -> None:
+        for _ in range(self._records_per_turn):
+            if len(self._producer) >= PATIENT["queue.buffering.max.messages"]:
+                return
+            record = self.history.send(next(self._partitions))
+            self._producer.produce(
+                self._topic,
+                encode(record, self._value_bytes),
+                partition=record.partition,
+                on_delivery=lambda error, message, record=record: self._on_delivery(record, error, message),
+            )
+
+    def _on_delivery(self, record: Numbered, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.history.failures.append(f"{record}: {error.name()}")
+        elif (offset := message.offset()) is not None and offset >= 0:
+            self.history.acknowledge(record, offset)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.history.fatal = error.str()
+
+    def stop(self) -> WriterHistory:
+        """Stops sending; returns once every record has its answer."""
+        self._stopping.set()
+        self.join(FLUSH_SECONDS_MAX + 10)
+        if self._crash is not None:
+            raise self._crash
+        unanswered = len(self._producer)
+        assert not self.is_alive(), f"{self.name} hangs"
+        assert unanswered == 0 or self.history.fatal, f"{self.name}: {unanswered} records got no answer"
+        return self.history

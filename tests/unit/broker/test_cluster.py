@@ -1,0 +1,80 @@
+import pytest
+
+from ottla.base.errors import ErrorCode
+from ottla.broker.handlers.cluster import APIS
+from ottla.broker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+from tests.unit.broker.admin_node import AdminNode, ask
+from tests.unit.metadata.cluster import broker_record
+
+
+def describe(node, *, version=2, listener="PLAINTEXT", **more):
+    request = api.DescribeClusterRequest(**more)
+    return ask(node, APIS, ApiKey.DESCRIBE_CLUSTER, request, version=version, listener=listener)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_brokers_controller_and_cluster_id(version):
+    response = describe(AdminNode(broker_record(2, rack="a")), version=version, listener="OUTSIDE")
+    assert (response.error_code, response.cluster_id, response.controller_id) == (0, "EjRWeBI0VngSNFZ4EjRWeA", 1)
+    assert [(one.broker_id, one.host, one.port, one.rack) for one in response.brokers] == [
+        (1, "outside-1", 19092, None), (2, "outside-2", 19092, "a")]  # fmt: skip
+    assert response.cluster_authorized_operations == NOT_ASKED
+
+
+def test_operations_when_asked():
+    response = describe(AdminNode(), include_cluster_authorized_operations=True)
+    assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
+
+
+def test_fenced_brokers_when_asked():
+    node = AdminNode(broker_record(2, fenced=True))
+    assert [one.broker_id for one in describe(node).brokers] == [1]
+    response = describe(node, include_fenced_brokers=True)
+    assert [(one.broker_id, one.is_fenced) for one in response.brokers] == [(1, False), (2, True)]
+
+
+@pytest.mark.parametrize(("kind", "name"), [(2, "MISMATCHED_ENDPOINT_TYPE"), (9, "UNSUPPORTED_ENDPOINT_TYPE")])
+def test_other_endpoints_are_asked_elsewhere(kind, name):
+    response = describe(AdminNode(), endpoint_type=kind)
+    assert ErrorCode(response.error_code).name == name
+    assert response.error_message
+
+
+def quorum(node, topic="__cluster_metadata", partition=0, version=2):
+    request = api.DescribeQuorumRequest(
+        topics=[
+            api.DescribeQuorumRequest.TopicData(
+                topic_name=topic, partitions=[api.DescribeQuorumRequest.PartitionData(partition_index=partition)]
+            )
+        ]
+    )
+    return ask(node, APIS, ApiKey.DESCRIBE_QUORUM, request, version=version)
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_quorum_of_one(version):
+    node = AdminNode(
+        api.RegisterControllerRecord(
+            controller_id=1,
+            end_points=[api.RegisterControllerRecord.ControllerEndpoint(name="CONTROLLER", host="h", port=9093)],
+        )
+    )
+    response = quorum(node, version=version)
+    (partition,) = response.topics[0].partitions
+    assert (response.error_code, partition.error_code) == (0, 0)
+    assert (partition.leader_id, partition.leader_epoch) == (1, node.image.epoch)
+    assert partition.high_watermark == node.image.offset + 1
+    (voter,) = partition.current_voters
+    assert (voter.replica_id, voter.log_end_offset) == (1, node.image.offset + 1)
+    assert partition.observers == []
+    if version >= 2:
+        (found,) = response.nodes
+        assert (found.node_id, found.listeners[0].port) == (1, 9093)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("orders", 0), ("__cluster_metadata", 1)])
+def test_only_the_metadata_log_has_a_quorum(topic, partition):
+    (answer,) = quorum(AdminNode(), topic, partition).topics[0].partitions
+    assert ErrorCode(answer.error_code).name == "UNKNOWN_TOPIC_OR_PARTITION"
