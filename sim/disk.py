@@ -172,6 +172,9 @@ class SimulatedFile:
         self._enter("size")
         return len(self._node.cached)
 
+    def is_cached(self, position: int, size: int) -> bool:
+        return self._disk.is_warm
+
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a simulated file has no descriptor", self.path)
 
@@ -206,6 +209,7 @@ class SimulatedDisk:
         self.trace = trace or Trace()
         self.now_ms = now_ms
         self.capacity_bytes = capacity_bytes
+        self.is_warm = True  # Whether reads find everything in the page cache.
         self.generation = 0
         self.call_count = 0
         self.change_count = 0

@@ -31,7 +31,7 @@ def batches_on_disk(data_dir: Path, topic: str, partition: int) -> Iterator[Batc
 
 
 def require_sound_files(data_dir: Path, topic: str, partition: int) -> int:
-    """Batches join without a hole from 0 on and match their checksums, as `ottla log dump` says too. Counts segments."""
+    """Batches join without a hole from 0 on and match their checksums; `ottla log dump` agrees. Counts segments."""
     next_offset = 0
     for batch in batches_on_disk(data_dir, topic, partition):
         where = f"{batch.path} at {batch.position}"

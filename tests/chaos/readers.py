@@ -1,6 +1,7 @@
 """Readers: one that tails the log during a run, and one that reads all of it at the end."""
 
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from tests.chaos.writers import QUIET
 
 READ_SECONDS_MAX: Final = 60.0
 MESSAGES_PER_CALL: Final = 2_000
+WAIT_SECONDS: Final = 0.1  # `consume` returns when it has all it was asked for, or after this.
 
 
 def new_consumer(bootstrap: str, **settings: Any) -> Consumer:
@@ -46,10 +48,10 @@ def read_all(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int,
     unread = set(logs)
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in logs])
+        deadline = time.monotonic() + READ_SECONDS_MAX
         while unread:
-            messages = consumer.consume(MESSAGES_PER_CALL, READ_SECONDS_MAX)
-            assert messages, f"nothing came for {READ_SECONDS_MAX} s; {sorted(unread)} are not read to their end"
-            for message in messages:
+            assert time.monotonic() < deadline, f"{sorted(unread)} are not read to their end in {READ_SECONDS_MAX} s"
+            for message in consumer.consume(MESSAGES_PER_CALL, WAIT_SECONDS):
                 partition = message.partition()
                 assert partition is not None
                 if (error := message.error()) is None:
@@ -76,7 +78,7 @@ class Tail(threading.Thread):
 
     def run(self) -> None:
         while not self._stopping.is_set():
-            for message in self._consumer.consume(MESSAGES_PER_CALL, 0.1):
+            for message in self._consumer.consume(MESSAGES_PER_CALL, WAIT_SECONDS):
                 if (error := message.error()) is not None:
                     self.errors.append(error.str())
                 else:

@@ -1,7 +1,7 @@
 """kill -9 of the broker under load, at random moments: nothing acknowledged is lost, nothing is invented.
 
-Idempotent producers, one with acks=1 and one with acks=0 write numbered records to several partitions whose segments are
-small, so that kills hit rolls too; a consumer tails them, and a topic is created between the kills. Every fifth kill
+Idempotent producers, one with acks=1 and one with acks=0 write numbered records to several partitions whose segments
+are small, so that kills hit rolls too; a consumer tails them, and a topic is created between the kills. Every fifth kill
 comes while the broker is still starting, that is, recovering. At the end a checker compares everything that was sent,
 promised and seen with everything that is in the log (checker.py says what it looks for).
 """

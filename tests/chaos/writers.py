@@ -36,6 +36,7 @@ class Guarantee:
     name: str
     settings: dict[str, Any]
     promise: Promise
+    is_answered: bool = True  # Otherwise the offset that librdkafka reports is its own guess.
 
 
 EXACTLY_ONCE: Final = Guarantee(
@@ -52,6 +53,7 @@ NO_ANSWER: Final = Guarantee(
     name="acks=0",
     settings={"acks": 0},
     promise=Promise(is_idempotent=False, keeps_order=False),
+    is_answered=False,
 )
 
 _numbers = itertools.count(1)
@@ -108,7 +110,7 @@ class Writer(threading.Thread):
     def _on_delivery(self, record: Numbered, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.history.failures.append(f"{record}: {error.name()}")
-        elif (offset := message.offset()) is not None and offset >= 0:
+        elif self.guarantee.is_answered and (offset := message.offset()) is not None:
             self.history.acknowledge(record, offset)
 
     def _on_error(self, error: KafkaError) -> None:

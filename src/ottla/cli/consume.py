@@ -25,7 +25,11 @@ EXAMPLES: Final = examples(
         "ottla consume orders --from '5m ago'",
         "ottla consume orders --partition 0 --from 42 --count 1 --format hex",
     ),
-    ("your own line", "ottla consume orders --format '%T %p:%o %k=%v'"),
+    (
+        "your own line, of %k key, %v value, %h headers, %o offset, %p partition, %n topic,\n"
+        "# %t timestamp, %T time, %s value's size in bytes and %% percent",
+        "ottla consume orders --format '%T %p:%o %k=%v'",
+    ),
 )
 
 
@@ -63,7 +67,7 @@ def consume(
     start: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="WHERE", help=f"{FORMS}. Default: beginning, or end with --follow.".capitalize()
+            "--from", metavar="WHERE", help=f"Where to start: {FORMS}. Default: beginning, with --follow end."
         ),
     ] = None,
     tail: Annotated[int | None, typer.Option("--tail", "-t", min=1, help="The last N records of the topic.")] = None,
@@ -76,7 +80,7 @@ def consume(
             "--format",
             "-o",
             metavar="text|json|hex|TEMPLATE",
-            help="See below. Default: readable lines on a terminal, text in a pipe.",
+            help="Values alone, JSON, a hex dump, or fields as below. Default: readable lines; text in a pipe.",
         ),
     ] = None,
     as_json: Annotated[

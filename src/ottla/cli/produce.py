@@ -86,7 +86,7 @@ def produce(
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
     rate: Annotated[str | None, typer.Option("--rate", callback=rate, metavar="N/s", help="Hold this rate.")] = None,
-    compression: Annotated[Compression, typer.Option("--compression", "-z")] = Compression.NONE,
+    compression: Annotated[Compression, typer.Option("--compression", "-z", help="Of each batch.")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts.")] = Acks.ALL,
     servers: Servers = DEFAULT_SERVERS,
     properties: Properties = None,

@@ -4,7 +4,7 @@ Without `follow` a reading ends at the end offsets of the moment it was planned,
 librdkafka wants a `group.id` of every consumer; nothing is ever committed to it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
@@ -15,13 +15,14 @@ from ottla.base.types import TopicPartition
 from ottla.cli import topic_state
 from ottla.cli.connection import Connection
 from ottla.cli.errors import Failure, no_answer
+from ottla.cli.interrupts import noted_interrupts
 from ottla.cli.record_format import ConsumedRecord, consumed_record
 from ottla.cli.start_position import AtOffset, AtTime, Beginning, End, StartPosition
 from ottla.cli.topic_state import PartitionState
 from ottla.client.admin import Admin
 
 MESSAGES_PER_CALL: Final = 500
-POLL_SLICE_S: Final = 0.2  # Between slices Python gets to see a Ctrl-C.
+POLL_SLICE_S: Final = 0.2
 SILENT_SLICES_MAX: Final = 150  # Half a minute without a record or an end: nobody is answering.
 
 CONSUMER_SETTINGS: Final[dict[str, Any]] = {
@@ -103,23 +104,37 @@ def read(
     chosen = [each for each in ranges if each.partition in unfinished]
     consumer.assign([confluent_kafka.TopicPartition(topic, each.partition, each.start) for each in chosen])
     try:
-        yield from follow_records(consumer) if follow else bounded_records(consumer, unfinished, connection)
+        with noted_interrupts() as check_interrupt:
+            polls = poll_forever(consumer, check_interrupt)
+            yield from follow_records(polls) if follow else bounded_records(polls, unfinished, connection)
     finally:
         consumer.close()
 
 
-def follow_records(consumer: Consumer) -> Iterator[ConsumedRecord]:
+def poll_forever(consumer: Consumer, check_interrupt: Callable[[], None]) -> Iterator[list[Message]]:
+    """What is there, again and again; an empty list after a while of nothing."""
     while True:
-        for message in next_messages(consumer):
+        # One message is waited for, the others taken as they are: `consume` alone would wait until its list is full.
+        first = consumer.poll(POLL_SLICE_S)
+        messages = [] if first is None else [first, *consumer.consume(MESSAGES_PER_CALL, 0)]
+        check_interrupt()
+        yield messages
+
+
+def follow_records(polls: Iterator[list[Message]]) -> Iterator[ConsumedRecord]:
+    for messages in polls:
+        for message in messages:
             if not is_end(message.error()):
                 yield consumed_record(message)
 
 
-def bounded_records(consumer: Consumer, unfinished: dict[int, int], connection: Connection) -> Iterator[ConsumedRecord]:
+def bounded_records(
+    polls: Iterator[list[Message]], unfinished: dict[int, int], connection: Connection
+) -> Iterator[ConsumedRecord]:
     """`unfinished` maps each partition to its end and is emptied on the way."""
     silent_slices = 0
     while unfinished:
-        messages = next_messages(consumer)
+        messages = next(polls)
         silent_slices = 0 if messages else silent_slices + 1
         if silent_slices > SILENT_SLICES_MAX:
             raise no_answer(connection.servers)
@@ -136,12 +151,6 @@ def bounded_records(consumer: Consumer, unfinished: dict[int, int], connection: 
                 del unfinished[partition]
             if record.offset < end:
                 yield record
-
-
-def next_messages(consumer: Consumer) -> list[Message]:
-    """Waits for one message, then takes what else is there: `consume` alone would wait until its list is full."""
-    first = consumer.poll(POLL_SLICE_S)
-    return [] if first is None else [first, *consumer.consume(MESSAGES_PER_CALL, 0)]
 
 
 def is_end(error: KafkaError | None) -> bool:

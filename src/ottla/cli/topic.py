@@ -29,7 +29,6 @@ from ottla.client.errors import ClientError
 from ottla.client.topics import BROKER_DEFAULT, NewTopic
 
 app = typer.Typer(help="Create, list, describe, change and delete topics.", no_args_is_help=True)
-app.command("config", epilog=topic_config.EXAMPLES)(topic_config.config)
 
 
 @app.command(
@@ -178,6 +177,9 @@ def alter(
         print_json({"name": topic, "partitions_before": len(before.partitions), "partitions": partitions})
     else:
         done(f"{topic} has {partitions} partitions")
+
+
+app.command("config", epilog=topic_config.EXAMPLES)(topic_config.config)
 
 
 def create_missing(admin: Admin, topics: Sequence[NewTopic]) -> set[str]:

@@ -102,18 +102,24 @@ class LogDirectory:
         topic_id: TopicId | None = None,
     ) -> PartitionLog:
         """A partition that is there, as its last shutdown left it, or a new one."""
-        return PartitionLog.open(
+        recovery_point = self._recovery_points.get(topic_partition, 0)
+        log = PartitionLog.open(
             self._disk,
             join(self.path, str(topic_partition)),
             topic_partition,
             config,
             now_ms,
             clean_shutdown=self.was_clean_shutdown,
-            recovery_point=self._recovery_points.get(topic_partition, 0),
+            recovery_point=recovery_point,
             log_start_offset=self._log_starts.get(topic_partition, 0),
             topic_id=topic_id,
             handles=self._handles,
         )
+        if log.recovery_point < recovery_point:
+            # A truncation came before the crash, or data is lost. What is appended now was never synced up to there.
+            self._recovery_points[topic_partition] = log.recovery_point
+            write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
+        return log
 
     def rename_deleted(self, log: PartitionLog, unique: str) -> str:
         """First half of a deletion: the name is free for a new partition. Returns the path for `remove_deleted`."""

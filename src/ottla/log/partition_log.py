@@ -182,7 +182,10 @@ class PartitionLog(AppendableLog):
     # Truncation
 
     def truncate_to(self, offset: Offset, *, now_ms: TimestampMs) -> bool:
-        """Blocking. Forgets all from the batch with `offset` on. False: the log ends before it."""
+        """Blocking. Forgets all from the batch with `offset` on. False: the log ends before it.
+
+        The recovery point may move back: its checkpoint is to be written before anything is appended.
+        """
         if offset >= self.log_end_offset:
             return False
         if offset < self.segments.first.base_offset:

@@ -99,7 +99,7 @@ def open_quorum_of_one(
         image.replay_batch(append_records(log, bootstrap_records(), epoch, now_ms))
     log.flush(now_ms=now_ms)
     image.take_delta()
-    logger.info("metadata loaded", extra={"epoch": epoch, "offset": image.offset, "topics": len(image.topics)})
+    logger.info("metadata loaded: epoch %d, offset %d, %d topics", epoch, image.offset, len(image.topics))
     return OpenedQuorum(epoch=epoch, image=image)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ottla.broker.advertised import AdvertisedAddresses
 from ottla.broker.request import Peer, RequestContext
 from ottla.metadata.configs import parse_broker_settings
 from ottla.metadata.runtime import ControllerRuntime
@@ -21,6 +22,7 @@ class AdminNode:
         self.clock = SimulatedClock()
         self.cluster_id = "EjRWeBI0VngSNFZ4EjRWeA"
         self.node_id = 1
+        self.advertised = AdvertisedAddresses()
 
     @property
     def image(self):

@@ -34,7 +34,7 @@ ConfigTexts: TypeAlias = dict[str, str]
 Outcome: TypeAlias = list[MetadataRecord] | ApiError
 
 _REFUSED_TYPES: Final = {
-    ConfigResourceType.BROKER_LOGGER: "Log levels are not changed through this API; set them in the node's settings.",
+    ConfigResourceType.BROKER_LOGGER: "Log levels are not offered through this API; set them in the node's settings.",
     ConfigResourceType.CLIENT_METRICS: "Client metrics subscriptions are not supported.",
     ConfigResourceType.GROUP: "Group configurations are not supported.",
 }
