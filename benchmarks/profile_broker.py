@@ -26,6 +26,7 @@ from benchmarks.peers import Ottla
 from benchmarks.rounds import Round, Scenario
 
 SAMPLES_PER_SECOND: Final = 500
+IDLE_WORKER: Final = "_worker (concurrent/futures/"  # A thread waiting for work, which py-spy takes for a busy one.
 
 
 @dataclass(slots=True)
@@ -43,6 +44,8 @@ class Profile:
         for line in lines:
             stack, _, count_text = line.rstrip().rpartition(" ")
             frames, count = stack.split(";"), int(count_text)
+            if frames[-1].startswith(IDLE_WORKER):
+                continue
             profile.samples += count
             profile.own[frames[-1]] += count
             for frame in set(frames):

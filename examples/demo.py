@@ -24,20 +24,29 @@ def main() -> int:
     console.print(f"[bold]Ottla {ottla.__version__}[/]: a Kafka-compatible broker in Python\n")
     started = time.perf_counter()
     with broker() as running:
-        console.print(f"A broker answers on [bold]{running.bootstrap_servers}[/] after {time.perf_counter() - started:.2f} s.")
+        console.print(
+            f"A broker answers on [bold]{running.bootstrap_servers}[/] after {time.perf_counter() - started:.2f} s."
+        )
         admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, num_partitions=1)])[TOPIC].result()
         console.print(f"Topic [bold]{TOPIC}[/] is there. Now librdkafka, unmodified, writes and reads it:\n")
         produced, consumed = move_messages(running.bootstrap_servers)
         console.print(result_table(produced, consumed, running.data_dir, running.pid))
     complete = produced.messages == consumed.messages == MESSAGES
-    console.print("[bold green]Every message written was read.[/]" if complete else "[bold red]Messages are missing.[/]")
+    console.print(
+        "[bold green]Every message written was read.[/]" if complete else "[bold red]Messages are missing.[/]"
+    )
     console.print("\nYour turn: [bold]ottla up[/], then point any Kafka client at localhost:9092.")
     return 0 if complete else 1
 
 
 def move_messages(bootstrap_servers: str) -> tuple[LoadResult, LoadResult]:
-    columns = (TextColumn("{task.description:>8}"), BarColumn(40), TextColumn("{task.percentage:>3.0f} %"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description:>8}"),
+        BarColumn(40),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns) as progress:
         writing = progress.add_task("produce", total=MESSAGES)
         reading = progress.add_task("consume", total=MESSAGES, start=False)
@@ -47,14 +56,23 @@ def move_messages(bootstrap_servers: str) -> tuple[LoadResult, LoadResult]:
         )  # fmt: skip
         progress.start_task(reading)
         consumed = consume_load(
-            bootstrap_servers, TOPIC, count=MESSAGES, on_progress=lambda count: progress.update(reading, completed=count)
+            bootstrap_servers,
+            TOPIC,
+            count=MESSAGES,
+            on_progress=lambda count: progress.update(reading, completed=count),
         )
     return produced, consumed
 
 
 def result_table(produced: LoadResult, consumed: LoadResult, data_dir: Path, pid: int) -> Table:
     table = Table(title="What happened", title_justify="left")
-    for name, justify in (("", "left"), ("messages", "right"), ("seconds", "right"), ("messages/s", "right"), ("MB/s", "right")):
+    for name, justify in (
+        ("", "left"),
+        ("messages", "right"),
+        ("seconds", "right"),
+        ("messages/s", "right"),
+        ("MB/s", "right"),
+    ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for name, result in (("produced", produced), ("consumed", consumed)):
         table.add_row(

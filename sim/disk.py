@@ -209,6 +209,7 @@ class SimulatedDisk:
         self.trace = trace or Trace()
         self.now_ms = now_ms
         self.capacity_bytes = capacity_bytes
+        self.on_death: Callable[[], None] = lambda: None
         self.is_warm = True  # Whether reads find everything in the page cache.
         self.generation = 0
         self.call_count = 0
@@ -246,6 +247,7 @@ class SimulatedDisk:
         if call in _CHANGING:
             if self.change_count == self._crash_at:
                 self._dead = True
+                self.on_death()
                 raise SimulatedCrash(f"before {call} {path}")
             self.change_count += 1
         self.call_count += 1

@@ -4,21 +4,36 @@ When nothing is ready, time jumps to the next timer. Timers due at the same mome
 with `shuffle` so do all ready callbacks (asyncio promises first come, first served: code that leans on that promise
 runs with `shuffle` off). An error that nobody awaits ends the run, and so does a run in which something is awaited but
 nothing is left to do.
+
+Several machines may share the loop: code runs on behalf of a `Host`, and the callbacks of a dead one are dropped.
 """
 
 import asyncio
-import contextvars
 import gc
 import heapq
 from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
 from random import Random
 from typing import Any, Final, TypeVar, TypeVarTuple
+from weakref import WeakKeyDictionary
 
 from sim.clock import SimulatedClock
 from sim.trace import Trace
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+class Host:
+    """A machine in the world. What its code has scheduled does not run any more once the machine is off."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+
+
+HOST: Final[ContextVar[Host | None]] = ContextVar("host", default=None)
+"""On whose behalf code runs. Tasks and callbacks inherit it, as they inherit every context variable."""
 
 STEPS_MAX: Final = 2_000_000  # Of one run: past this, something spins.
 
@@ -39,6 +54,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._running = False
         self._closed = False
         self._errors: list[BaseException] = []
+        self._task_hosts: WeakKeyDictionary[asyncio.Task[Any], Host | None] = WeakKeyDictionary()
+        self._graves: list[asyncio.Task[Any]] = []
         self.step_count = 0
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -77,10 +94,21 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if self.step_count > STEPS_MAX:
             raise Stuck(f"more than {STEPS_MAX} steps: {waiting_for!r} does not come to an end")
         handle = self._ready.pop(self._chance.randrange(len(self._ready)) if self._shuffle else 0)
-        if not handle.cancelled():
-            handle._run()
+        host = handle._context.get(HOST)  # type: ignore[attr-defined]
+        if handle.cancelled() or (host is not None and not host.is_alive):
+            return
+        handle._run()
+        if host is not None and not host.is_alive:
+            self._errors.clear()  # It died of this callback, and its errors died with it.
         if self._errors:
             raise self._errors.pop(0)
+
+    def bury(self, host: Host) -> None:
+        """The host's tasks stay as they are, for ever: nothing of them runs, not even their `finally`."""
+        for task in asyncio.all_tasks(self):
+            if self._task_hosts.get(task) is host:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                self._graves.append(task)
 
     def _collect_due_timers(self) -> None:
         now = self._clock.monotonic()
@@ -88,6 +116,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             handle = heapq.heappop(self._timers)[3]
             if not handle.cancelled():
                 self._ready.append(handle)
+
+    def living_tasks(self) -> set[asyncio.Task[Any]]:
+        return asyncio.all_tasks(self) - set(self._graves)
 
     def is_running(self) -> bool:
         return self._running
@@ -110,7 +141,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return self._clock.monotonic()
 
     def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
@@ -119,12 +150,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     call_soon_threadsafe = call_soon  # There are no other threads.
 
     def call_later(
-        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
@@ -137,10 +168,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
-    def create_task(
-        self, coro: Any, *, name: str | None = None, context: contextvars.Context | None = None
-    ) -> "asyncio.Task[Any]":
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> "asyncio.Task[Any]":
+        task = asyncio.Task(coro, loop=self, name=name, context=context)
+        self._task_hosts[task] = HOST.get()
+        return task
 
     def run_in_executor(self, executor: Any, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
         """In line, on a later turn: simulated latency is `SimulatedWorkers`' part."""
@@ -180,7 +211,7 @@ def run(loop: SimulatedLoop, main: Coroutine[Any, Any, T]) -> T:
     """Runs `main` to its end, cancels what it left behind, closes the loop."""
     try:
         result: T = loop.run_until_complete(main)
-        left = asyncio.all_tasks(loop)
+        left = loop.living_tasks()
         for task in left:
             task.cancel()
         if left:

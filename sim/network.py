@@ -8,6 +8,7 @@ client's side sends bytes and awaits frames.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from random import Random
 from struct import Struct
@@ -102,6 +103,7 @@ class SimulatedTransport:
     def __init__(self, network: "SimulatedNetwork", name: str) -> None:
         self._network = network
         self._connection: ServerConnection | None = None
+        self._context = copy_context()  # The node's: what its connection starts belongs to the node.
         self._inbox = bytearray()
         self._reading = True
         self._closed = False
@@ -140,7 +142,12 @@ class SimulatedTransport:
         self.to_server.break_off()
         self.client.on_closed()
         if self._connection is not None:
-            self._connection.on_closed()
+            self._context.run(self._connection.on_closed)
+
+    def abandon(self) -> None:
+        """The node's machine is gone: the client notices, the connection does not."""
+        self._connection = None
+        self.close()
 
     def _on_arrived(self, piece: bytes) -> None:
         self._inbox += piece
@@ -153,13 +160,13 @@ class SimulatedTransport:
             count = self._network.chance.randint(1, min(len(buffer), len(self._inbox)))
             buffer[:count] = self._inbox[:count]
             del self._inbox[:count]
-            self._connection.buffer_updated(count)
+            self._context.run(self._connection.buffer_updated, count)
 
     def _on_arrived_at_client(self, piece: bytes) -> None:
         self._backlog_bytes -= len(piece)
         self.client.on_arrived(piece)
         if self._connection is not None:
-            self._connection.on_room()
+            self._context.run(self._connection.on_room)
 
 
 class SimulatedSocket:
@@ -218,20 +225,26 @@ class SimulatedNetwork:
         self._connection_count = 0
         self._transports: list[SimulatedTransport] = []
 
-    def connect(self, accept: Callable[[SimulatedTransport], ServerConnection]) -> SimulatedSocket:
-        """A new connection; `accept` is the node's side, which builds its connection on the transport."""
+    def connect(
+        self, accept: Callable[[SimulatedTransport], ServerConnection], context: Context | None = None
+    ) -> SimulatedSocket:
+        """A new connection; `accept` is the node's side, which builds its connection on the transport.
+
+        In `context` runs whatever the node does for the connection.
+        """
+        context = context or copy_context()
         self._connection_count += 1
-        transport = SimulatedTransport(self, f"connection-{self._connection_count}")
-        transport.start(accept(transport))
+        transport = context.run(SimulatedTransport, self, f"connection-{self._connection_count}")
+        transport.start(context.run(accept, transport))
         self._transports.append(transport)
         self.trace.add("connect", transport.client.name)
         return transport.client
 
-    def reset_all(self) -> None:
-        """The node's machine is gone, or its network is."""
+    def abandon_all(self) -> None:
+        """The node's machine is gone."""
         transports, self._transports = self._transports, []
         for transport in transports:
-            transport.close()
+            transport.abandon()
 
 
 def _content(part: "bytes | bytearray | memoryview | FileRegion") -> bytes:

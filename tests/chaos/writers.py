@@ -82,6 +82,8 @@ class Writer(threading.Thread):
         self._value_bytes = value_bytes
         self._stopping = threading.Event()
         self._crash: BaseException | None = None
+        self.acknowledged_count = 0
+        self.slowest_answer_seconds = 0.0
         merged = {"bootstrap.servers": bootstrap, **QUIET, **PATIENT, **guarantee.settings, **(settings or {})}
         self._producer = Producer({**merged, "error_cb": self._on_error})
 
@@ -112,6 +114,8 @@ class Writer(threading.Thread):
             self.history.failures.append(f"{record}: {error.name()}")
         elif self.guarantee.is_answered and (offset := message.offset()) is not None:
             self.history.acknowledge(record, offset)
+            self.acknowledged_count += 1
+            self.slowest_answer_seconds = max(self.slowest_answer_seconds, message.latency() or 0.0)
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

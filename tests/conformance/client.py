@@ -97,6 +97,10 @@ class Client:
             self._process.kill()
             self._process.wait()
 
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
     def _read_answers(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -111,6 +115,7 @@ class Client:
         try:
             line = self._answers.get(timeout=wait_s)
         except queue.Empty:
+            self._process.kill()  # Its answer, if it came at all, would be taken for that to the next request.
             raise AssertionError(f"{self.name} gave no answer in {wait_s} s:\n{''.join(self._complaints)}") from None
         if line is None:
             raise AssertionError(f"{self.name} ended:\n{''.join(self._complaints)}")

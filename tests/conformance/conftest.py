@@ -40,7 +40,7 @@ class BrokerUnderTest:
 
 
 class Clients:
-    """Drivers, started when first asked for and kept for the whole run."""
+    """Drivers, started when first asked for and kept for the whole run; one that died is started again."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -48,7 +48,7 @@ class Clients:
         self._stack = ExitStack()
 
     def __getitem__(self, name: str) -> Client:
-        if name not in self._started:
+        if name not in self._started or not self._started[name].is_running:
             self._started[name] = self._stack.enter_context(start(name, self._bootstrap))
         return self._started[name]
 

@@ -1,7 +1,6 @@
 """Kafka's own tools that move records: console producer and consumer, perf test, get-offsets, delete-records."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -51,13 +50,6 @@ def test_producer_perf_test(tools: Tools, topic: str) -> None:
     assert "20000 records sent" in printed.lines[-1]
     assert not printed.err
     assert tools.ask("GetOffsetShell", "--topic", topic).lines == [f"{topic}:0:20000"]
-
-
-def test_end_to_end_latency(tools: Tools, topic: str) -> None:
-    printed = tools.ask(
-        "EndToEndLatency", "--topic", topic, "--num-records", "100", "--producer-acks", "all", "--record-size", "100"
-    )
-    assert re.search(r"Avg latency: [\d.]+ ms", printed.out), printed
 
 
 def test_get_offsets(tools: Tools, keeper: Keeper, topic_name: str) -> None:

@@ -59,9 +59,17 @@ class Dispatcher:
             raise ProtocolError(f"api key {head.api_key} is not served (docs/GAPS.md)")
         low, high = api.versions
         if not low <= head.api_version <= high and head.api_key != ApiKey.API_VERSIONS:
-            raise ProtocolError(f"{API_INFO[head.api_key].name} v{head.api_version} is not served, only v{low} to v{high}")
+            raise ProtocolError(
+                f"{API_INFO[head.api_key].name} v{head.api_version} is not served, only v{low} to v{high}"
+            )
         return RequestContext(
-            head.api_key, head.api_version, head.correlation_id, head.client_id, peer, head.body_position, api.holds_frame
+            head.api_key,
+            head.api_version,
+            head.correlation_id,
+            head.client_id,
+            peer,
+            head.body_position,
+            api.holds_frame,
         )
 
     async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
@@ -80,5 +88,3 @@ class Dispatcher:
         if response is None or type(response) is list:
             return response
         return [encode_response(context.api_key, version, context.correlation_id, response)]
-
-

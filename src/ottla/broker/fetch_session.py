@@ -29,9 +29,17 @@ class FetchEntry:
     """One partition that a client wants. Watches its partition and puts itself on the session's list when that changes."""
 
     __slots__ = (
-        "topic", "index", "partition", "fetch_offset", "max_bytes", "current_leader_epoch", "last_fetched_epoch", "sent_high_watermark",
-        "sent_log_start_offset", "session",
-    )  # fmt: skip
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "max_bytes",
+        "partition",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "session",
+        "topic",
+    )
 
     def __init__(self, session: "FetchSession", topic: TopicKey, index: int) -> None:
         self.session = session
@@ -59,7 +67,7 @@ class FetchEntry:
 
 
 class FetchSession:
-    __slots__ = ("entries", "due", "epoch", "session_id", "_waiter", "_missing_bytes")
+    __slots__ = ("_missing_bytes", "_waiter", "due", "entries", "epoch", "session_id")
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id

@@ -104,7 +104,9 @@ class Housekeeping:
 
     async def write_high_watermarks(self) -> None:
         for storage in self._opened.storages:
-            marks = {one.topic_partition: one.high_watermark for one in self._node.partitions.in_directory(storage.path)}
+            marks = {
+                one.topic_partition: one.high_watermark for one in self._node.partitions.in_directory(storage.path)
+            }
             if marks != storage.directory.high_watermarks:
                 await self._node.workers.run(storage.directory.write_high_watermarks, marks)
 

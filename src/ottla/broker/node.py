@@ -33,7 +33,9 @@ from ottla.replica.storage import Storage
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,9 +178,7 @@ async def _register(
         log_dirs=[directory.directory_id for directory in directories],
     )
     broker_epoch = await runtime.submit(lambda image: decide_register_broker(image, request))
-    await runtime.submit(
-        lambda image: decide_unfence_broker(image, node_id, broker_epoch, new_leader_epochs=not clean)
-    )
+    await runtime.submit(lambda image: decide_unfence_broker(image, node_id, broker_epoch, new_leader_epochs=not clean))
     return broker_epoch
 
 

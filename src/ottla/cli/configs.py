@@ -6,8 +6,10 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
-from ottla.cli.broker_socket import BrokerSocket
+from ottla.cli.broker_socket import BrokerSocket, is_plaintext
+from ottla.cli.connection import Connection
 from ottla.cli.errors import refusal
+from ottla.client import topics
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -78,16 +80,25 @@ class ConfigEntry:
         }
 
 
-def of_topic(broker: BrokerSocket, topic: str) -> list[ConfigEntry]:
-    """By name."""
+def of_topic(connection: Connection, topic: str) -> list[ConfigEntry]:
+    """By name. With documentation where a broker can be asked directly: librdkafka does not pass it on."""
+    if is_plaintext(connection):
+        with BrokerSocket.open_any(connection) as broker:
+            entries = described_entries(broker, topic)
+    else:
+        entries = [undocumented_entry(entry) for entry in connection.admin().describe_configs(topic).values()]
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def described_entries(broker: BrokerSocket, topic: str) -> list[ConfigEntry]:
     resource = api.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
     )
-    request = api.DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=True)
+    request = api.DescribeConfigsRequest(resources=[resource], include_documentation=True)
     [result] = broker.ask(ApiKey.DESCRIBE_CONFIGS, request, api.DescribeConfigsResponse).results
     if result.error_code != ErrorCode.NONE:
         raise refusal(result.error_code, result.error_message or topic)
-    entries = [
+    return [
         ConfigEntry(
             name=entry.name,
             value=entry.value,
@@ -98,4 +109,14 @@ def of_topic(broker: BrokerSocket, topic: str) -> list[ConfigEntry]:
         )
         for entry in result.configs
     ]
-    return sorted(entries, key=lambda entry: entry.name)
+
+
+def undocumented_entry(entry: topics.ConfigEntry) -> ConfigEntry:
+    return ConfigEntry(
+        name=entry.name,
+        value=entry.value,
+        source=ConfigSource.__members__.get(entry.source, ConfigSource.UNKNOWN),
+        is_read_only=entry.is_read_only,
+        is_sensitive=entry.is_sensitive,
+        documentation=None,
+    )

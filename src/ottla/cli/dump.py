@@ -4,16 +4,19 @@ Readers of each file format return a `Dump` of plain values; here they become a 
 scripts, by the kind of their column.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from rich.table import Table
 from rich.text import Text
 
 from ottla.cli.output import bare_table, number, plain, size
 from ottla.cli.record_format import moment
+
+Row: TypeAlias = tuple[int | str | bool | None, ...]
 
 COLUMN_GAP: Final = 3
 
@@ -41,9 +44,15 @@ class Column(NamedTuple):
 class Dump:
     kind: str
     columns: tuple[Column, ...] = ()
-    rows: Sequence[tuple[Any, ...]] = ()
+    rows: Sequence[Row] = ()
+    rows_left_out: int = 0
     remark: str = ""
     trouble: str | None = None
+
+
+def first_rows(rows: Iterator[Row], rows_max: int | None) -> tuple[list[Row], int]:
+    """At most so many, and how many more there were: a segment may hold a million, and all are to be checked."""
+    return list(islice(rows, rows_max)), sum(1 for _ in rows)
 
 
 def dump_document(path: str, dump: Dump) -> dict[str, Any]:
@@ -53,23 +62,19 @@ def dump_document(path: str, dump: Dump) -> dict[str, Any]:
         "kind": dump.kind,
         "remark": dump.remark,
         "trouble": dump.trouble,
-        "entries": [dict(zip(members, map(json_value, row), strict=True)) for row in dump.rows],
+        "entries_left_out": dump.rows_left_out,
+        "entries": [dict(zip(members, row, strict=True)) for row in dump.rows],
     }
 
 
-def json_value(value: Any) -> Any:
-    return value if isinstance(value, int | str | bool | list | dict | None) else str(value)
-
-
-def dump_table(dump: Dump, *, rows_max: int | None, width: int) -> Table:
+def dump_table(dump: Dump, *, width: int) -> Table:
     """Columns that hold nothing in these rows are left out; text yields to numbers where the width is short."""
-    rows = dump.rows[:rows_max]
     shown = [
         index
         for index, column in enumerate(dump.columns)
-        if not column.hidden and any(row[index] is not None for row in rows)
+        if not column.hidden and any(row[index] is not None for row in dump.rows)
     ]
-    cells = [[cell(dump.columns[index].kind, row[index]) for index in shown] for row in rows]
+    cells = [[cell(dump.columns[index].kind, row[index]) for index in shown] for row in dump.rows]
     widths = [max(len(row[at]) for row in cells) for at in range(len(shown))]
     is_short = sum(widths) + COLUMN_GAP * len(widths) > width
     made = bare_table(expand=is_short)

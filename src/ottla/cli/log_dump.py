@@ -3,6 +3,7 @@
 import mmap
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,7 +11,7 @@ import typer
 from rich.text import Text
 
 from ottla.cli import segment_dump, sidecar_dump
-from ottla.cli.dump import Column, Dump, Kind, dump_document, dump_table
+from ottla.cli.dump import Column, Dump, Kind, dump_document, dump_table, first_rows
 from ottla.cli.errors import Failure
 from ottla.cli.options import AsJson, examples
 from ottla.cli.output import counted, print_json, print_table, stdout
@@ -47,21 +48,24 @@ ROWS_SHOWN: Final = 1_000
 def dump(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", exists=True, help="Files or partition directories.")],
     records: Annotated[bool, typer.Option("--records", "-r", help="Records instead of batches.")] = False,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Rows shown of each file; 0: all.")] = ROWS_SHOWN,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", "-n", min=0, help=f"Rows of each file; 0: all. Default: {ROWS_SHOWN:,}, in JSON all."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show segments, indexes, snapshots and checkpoints as tables, and check them. Fails where one is damaged."""
-    rows_max = count or None
+    wanted = count if count is not None else 0 if as_json else ROWS_SHOWN
     damaged = []
     documents = []
     for path in files_of(paths):
-        found = dump_of(path, records=records)
+        found = dump_of(path, records=records, rows_max=wanted or None)
         if found.trouble:
             damaged.append(str(path))
         if as_json:
             documents.append(dump_document(str(path), found))
         else:
-            show(path, found, rows_max)
+            show(path, found)
     if as_json:
         print_json(documents)
     if damaged:
@@ -103,26 +107,28 @@ def is_known(path: Path) -> bool:
     return path.name in names or (path.suffix in SUFFIXES and SEGMENT_NAME.fullmatch(path.stem) is not None)
 
 
-def dump_of(path: Path, *, records: bool) -> Dump:
+def dump_of(path: Path, *, records: bool, rows_max: int | None) -> Dump:
     try:
         if path.is_dir():
             return dump_directory(path)
         if path.suffix in (".log", ".checkpoint"):
-            return dump_segment(path, records=records)
-        return dump_sidecar(path, path.read_bytes())
+            return dump_segment(path, records=records, rows_max=rows_max)
+        whole = dump_sidecar(path, path.read_bytes())
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
+    rows, left_out = first_rows(iter(whole.rows), rows_max)
+    return replace(whole, rows=rows, rows_left_out=left_out)
 
 
-def dump_segment(path: Path, *, records: bool) -> Dump:
+def dump_segment(path: Path, *, records: bool, rows_max: int | None) -> Dump:
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             return Dump(kind="segment", remark="empty")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-            if not records:
-                return segment_dump.dump_batches(data)
-            is_metadata = path.parent.name.startswith(METADATA_TOPIC) or path.suffix == ".checkpoint"
-            return segment_dump.dump_records(data, is_metadata=is_metadata)
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    if not records:
+        return segment_dump.dump_batches(data, rows_max=rows_max)
+    is_metadata = path.parent.name.startswith(METADATA_TOPIC) or path.suffix == ".checkpoint"
+    return segment_dump.dump_records(data, is_metadata=is_metadata, rows_max=rows_max)
 
 
 def dump_sidecar(path: Path, data: bytes) -> Dump:
@@ -154,13 +160,13 @@ def base_offset_of(path: Path) -> int:
     return int(path.stem)
 
 
-def show(path: Path, dump: Dump, rows_max: int | None) -> None:
+def show(path: Path, dump: Dump) -> None:
     console = stdout()
     console.print(Text.assemble((str(path), "bold"), ("  " + dump.kind, "cyan")), soft_wrap=True)
     console.print(Text(f"  {dump.remark}", style="dim"))
     if dump.rows:
-        print_table(dump_table(dump, rows_max=rows_max, width=console.width))
-    if rows_max is not None and len(dump.rows) > rows_max:
-        console.print(Text(f"  … {len(dump.rows) - rows_max:,} more rows: --count 0 shows all", style="dim"))
+        print_table(dump_table(dump, width=console.width))
+    if dump.rows_left_out:
+        console.print(Text(f"  … {counted(dump.rows_left_out, 'more row')}: --count 0 shows all", style="dim"))
     if dump.trouble:
         console.print(Text(f"  {dump.trouble}", style="bold red"))

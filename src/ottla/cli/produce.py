@@ -50,7 +50,7 @@ class Acks(StrEnum):
     ALL = "all"
 
 
-def rate(text: str | None) -> str | None:
+def checked_rate(text: str | None) -> str | None:
     try:
         parse_rate(text or "1")
     except ValueError as error:
@@ -85,7 +85,9 @@ def produce(
         int | None, typer.Option("--partition", "-p", min=0, help="Instead of choosing by key.", show_default=False)
     ] = None,
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
-    rate: Annotated[str | None, typer.Option("--rate", callback=rate, metavar="N/s", help="Hold this rate.")] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", callback=checked_rate, metavar="N/s", help="Hold this rate.")
+    ] = None,
     compression: Annotated[Compression, typer.Option("--compression", "-z", help="Of each batch.")] = Compression.NONE,
     acks: Annotated[Acks, typer.Option("--acks", help="Who must have a record before it counts.")] = Acks.ALL,
     servers: Servers = DEFAULT_SERVERS,

@@ -25,7 +25,7 @@ MESSAGES_PER_CALL: Final = 500
 POLL_SLICE_S: Final = 0.2
 SILENT_SLICES_MAX: Final = 150  # Half a minute without a record or an end: nobody is answering.
 
-CONSUMER_SETTINGS: Final[dict[str, Any]] = {
+CONSUMER_OPTIONS: Final[dict[str, Any]] = {
     "group.id": "ottla-cli",
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
@@ -100,7 +100,7 @@ def read(
     unfinished = {each.partition: each.end for each in ranges if follow or each.start < each.end}
     if not unfinished:
         return
-    consumer = connection.consumer(CONSUMER_SETTINGS)
+    consumer = connection.consumer(CONSUMER_OPTIONS)
     chosen = [each for each in ranges if each.partition in unfinished]
     consumer.assign([confluent_kafka.TopicPartition(topic, each.partition, each.start) for each in chosen])
     try:

@@ -3,11 +3,11 @@
 What cannot be read ends the walk and is reported, not raised: whoever dumps a file often suspects it already.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ottla.base.errors import ProtocolError
-from ottla.cli.dump import Column, Dump, Kind
+from ottla.cli.dump import Column, Dump, Kind, Row, first_rows
 from ottla.cli.metadata_text import metadata_text
 from ottla.cli.output import counted, size_text
 from ottla.cli.record_format import visible
@@ -41,16 +41,16 @@ RECORD_COLUMNS: Final = (
 
 
 class Walk:
-    """Batches of a file until its end or the first that cannot be one. `trouble` and the totals are known after it."""
+    """Batches of a file until its end or the first that cannot be one. Totals and `trouble` are known after it."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
-        self.trouble: str | None = None
+        self._troubles: list[str] = []
+        self._bad_positions: list[int] = []
         self.batch_count = 0
         self.record_count = 0
         self.first_offset: int | None = None
         self.last_offset: int | None = None
-        self.bad_positions: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[Batch, bool]]:
         """Each batch, and whether its checksum is right."""
@@ -60,9 +60,16 @@ class Walk:
                 self._count(batch, is_valid)
                 yield batch, is_valid
         except ProtocolError as error:
-            self.trouble = str(error)
-        if self.bad_positions:
-            self.trouble = f"wrong checksum at position {', '.join(f'{at:,}' for at in self.bad_positions[:5])}"
+            self.note(str(error))
+        if self._bad_positions:
+            self.note(f"wrong checksum at position {', '.join(f'{at:,}' for at in self._bad_positions[:5])}")
+
+    def note(self, trouble: str) -> None:
+        self._troubles.append(trouble)
+
+    @property
+    def trouble(self) -> str | None:
+        return "; ".join(self._troubles) or None
 
     def _count(self, batch: Batch, is_valid: bool) -> None:
         self.batch_count += 1
@@ -71,7 +78,7 @@ class Walk:
             self.first_offset = batch.header.base_offset
         self.last_offset = batch.header.last_offset
         if not is_valid:
-            self.bad_positions.append(batch.position)
+            self._bad_positions.append(batch.position)
 
     @property
     def remark(self) -> str:
@@ -81,13 +88,20 @@ class Walk:
         return f"{held}, offsets {self.first_offset:,} to {self.last_offset:,}, {size_text(len(self._data))}"
 
 
-def dump_batches(data: memoryview) -> Dump:
+def dump_batches(data: memoryview, *, rows_max: int | None = None) -> Dump:
     walk = Walk(data)
-    rows = [batch_row(batch, is_valid) for batch, is_valid in walk]
-    return Dump(kind="segment", columns=BATCH_COLUMNS, rows=rows, remark=walk.remark, trouble=walk.trouble)
+    rows, left_out = first_rows((batch_row(batch, is_valid) for batch, is_valid in walk), rows_max)
+    return Dump(
+        kind="segment",
+        columns=BATCH_COLUMNS,
+        rows=rows,
+        rows_left_out=left_out,
+        remark=walk.remark,
+        trouble=walk.trouble,
+    )
 
 
-def batch_row(batch: Batch, is_valid: bool) -> tuple[Any, ...]:
+def batch_row(batch: Batch, is_valid: bool) -> Row:
     header = batch.header
     return (
         batch.position,
@@ -128,22 +142,30 @@ def kind_text(header: BatchHeader) -> str:
     return " ".join(word for word, holds in words if holds) or "data"
 
 
-def dump_records(data: memoryview, *, is_metadata: bool) -> Dump:
+def dump_records(data: memoryview, *, is_metadata: bool, rows_max: int | None = None) -> Dump:
     walk = Walk(data)
-    rows = list(record_rows(walk, is_metadata=is_metadata))
-    return Dump(kind="records", columns=RECORD_COLUMNS, rows=rows, remark=walk.remark, trouble=walk.trouble)
+    rows, left_out = first_rows(record_rows(walk, is_metadata=is_metadata), rows_max)
+    return Dump(
+        kind="records",
+        columns=RECORD_COLUMNS,
+        rows=rows,
+        rows_left_out=left_out,
+        remark=walk.remark,
+        trouble=walk.trouble,
+    )
 
 
-def record_rows(walk: Iterable[tuple[Batch, bool]], *, is_metadata: bool) -> Iterator[tuple[Any, ...]]:
+def record_rows(walk: Walk, *, is_metadata: bool) -> Iterator[Row]:
     for batch, _ in walk:
         try:
             for record in records_of(batch.view):
                 yield record_row(record, is_control=batch.header.is_control, is_metadata=is_metadata)
         except ProtocolError as error:
+            walk.note(f"unreadable records at position {batch.position:,}")
             yield batch.header.base_offset, batch.header.base_timestamp, None, f"unreadable: {error}", None
 
 
-def record_row(record: Record, *, is_control: bool, is_metadata: bool) -> tuple[Any, ...]:
+def record_row(record: Record, *, is_control: bool, is_metadata: bool) -> Row:
     key: str | None = None if record.key is None else visible(record.key)
     value: str | None = None if record.value is None else visible(record.value)
     if is_control:

@@ -8,7 +8,6 @@ import typer
 
 from ottla.base.errors import ErrorCode
 from ottla.cli import configs, topic_config, topic_state
-from ottla.cli.broker_socket import BrokerSocket
 from ottla.cli.connection import connected
 from ottla.cli.log_directories import partition_sizes
 from ottla.cli.options import (
@@ -117,11 +116,10 @@ def describe(
         admin = connection.admin()
         described = topic_state.with_offsets(admin, topic_state.describe(admin, topics))
         states = topic_state.with_sizes(described, partition_sizes(connection, admin))
-        with BrokerSocket.open_any(connection) as broker:
-            changed = {
-                state.name: [entry for entry in configs.of_topic(broker, state.name) if not entry.is_default]
-                for state in states
-            }
+        changed = {
+            state.name: [entry for entry in configs.of_topic(connection, state.name) if not entry.is_default]
+            for state in states
+        }
     if as_json:
         print_json(
             [

@@ -7,7 +7,6 @@ import typer
 from rich.text import Text
 
 from ottla.cli import configs
-from ottla.cli.broker_socket import BrokerSocket
 from ottla.cli.configs import ConfigSource
 from ottla.cli.connection import Connection, connected
 from ottla.cli.errors import Failure
@@ -83,8 +82,7 @@ def show_changes(topic: str, changes: Sequence[Change], *, as_json: bool) -> Non
 
 
 def show(connection: Connection, topic: str, keys: Sequence[str], *, as_json: bool) -> None:
-    with BrokerSocket.open_any(connection) as broker:
-        shown = chosen(configs.of_topic(broker, topic), keys)
+    shown = chosen(configs.of_topic(connection, topic), keys)
     if as_json:
         print_json([entry.document() for entry in shown])
     elif keys:

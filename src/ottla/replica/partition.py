@@ -41,9 +41,25 @@ class Watcher(Protocol):
 
 class Partition:
     __slots__ = (
-        "topic_partition", "topic_id", "log", "leader_id", "leader_epoch", "high_watermark", "_clock", "_workers",
-        "storage", "_watchers", "_commit_waiters", "_append_queue", "_append_busy", "_flushing", "_flush_timer", "_flushes", "_inspects", "deleted",
-    )  # fmt: skip
+        "_append_busy",
+        "_append_queue",
+        "_clock",
+        "_commit_waiters",
+        "_flush_timer",
+        "_flushes",
+        "_flushing",
+        "_inspects",
+        "_watchers",
+        "_workers",
+        "deleted",
+        "high_watermark",
+        "leader_epoch",
+        "leader_id",
+        "log",
+        "storage",
+        "topic_id",
+        "topic_partition",
+    )
 
     def __init__(
         self,
@@ -142,7 +158,9 @@ class Partition:
         if queue is None:
             queue = self._append_queue = deque()
         if len(queue) >= APPENDS_QUEUED_MAX:
-            raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{self.topic_partition}: too many appends wait for its disk; retry")
+            raise ApiError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"{self.topic_partition}: too many appends wait for its disk; retry"
+            )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
         try:

@@ -7,7 +7,7 @@ configurations. Logs are opened and deleted by workers; a partition is found onl
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple, NoReturn
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -15,6 +15,7 @@ from ottla.base.types import NodeId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
+from ottla.metadata.config_key import ConfigValue
 from ottla.metadata.configs import BrokerLayers, log_config_for, log_defaults
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -26,6 +27,16 @@ from ottla.replica.storage import Storage
 logger = logging.getLogger(__name__)
 
 LOGS_PER_WORK_ITEM_MAX: Final = 200  # Opened in one go by a worker; the loop gets its turns in between.
+
+
+class _Opening(NamedTuple):
+    """A partition whose log is about to be opened."""
+
+    topic: TopicImage
+    number: int
+    state: PartitionImage
+    storage: Storage
+    config: LogConfig
 
 
 class Partitions:
@@ -44,8 +55,8 @@ class Partitions:
         self._workers = workers
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._layers = BrokerLayers()
-        self._by_name: dict[str, dict[int, Partition]] = {}
-        self._by_id: dict[bytes, dict[int, Partition]] = {}
+        self._topics: dict[str | bytes, dict[int, Partition]] = {}  # Each topic twice: by name and by id.
+        self._offline: dict[TopicPartition, str] = {}
         self._on_disk: dict[TopicPartition, Storage] = {}
         self._counts: dict[str, int] = {storage.path: 0 for storage in storages}
         self._shared_configs: dict[LogConfig, LogConfig] = {}
@@ -55,24 +66,33 @@ class Partitions:
 
     def find(self, topic: str | bytes, index: int) -> Partition | None:
         """By name, or by the 16 bytes of the topic id."""
-        partitions = (self._by_id if isinstance(topic, bytes) else self._by_name).get(topic)  # type: ignore[arg-type]
+        partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)
 
     def leader_of(self, topic: str | bytes, index: int) -> Partition:
-        partitions = (self._by_id if type(topic) is bytes else self._by_name).get(topic)  # type: ignore[arg-type]
+        partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
-        if partition is None:
-            if partitions is None and isinstance(topic, bytes):
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.hex()}")
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {index} of topic {topic!r} here")
-        return partition
+        return partition if partition is not None else self._missing(topic, index)
+
+    def _missing(self, topic: str | bytes, index: int) -> NoReturn:
+        partitions = self._topics.get(topic)
+        if partitions is None and isinstance(topic, bytes):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.hex()}")
+        names = (
+            {topic} if isinstance(topic, str) else {one.topic_partition.topic for one in (partitions or {}).values()}
+        )
+        for offline, reason in self._offline.items():
+            if offline.partition == index and offline.topic in names:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{offline} is offline: {reason}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {index} of topic {topic!r} here")
 
     def __iter__(self) -> Iterator[Partition]:
-        for partitions in self._by_name.values():
-            yield from partitions.values()
+        for topic, partitions in self._topics.items():
+            if isinstance(topic, str):
+                yield from partitions.values()
 
     def of_topic(self, topic: str) -> list[Partition]:
-        return list(self._by_name.get(topic, {}).values())
+        return list(self._topics.get(topic, {}).values())
 
     def in_directory(self, path: str) -> list[Partition]:
         return [partition for partition in self if partition.storage.path == path]
@@ -86,7 +106,8 @@ class Partitions:
             for found in await self._workers.run(storage.directory.find_partitions):
                 self._on_disk[found] = storage
         await self._open(
-            [(topic, index, state) for topic in image.topics.values() for index, state in topic.partitions.items()], image
+            [(topic, index, state) for topic in image.topics.values() for index, state in topic.partitions.items()],
+            image,
         )
         for stray in self._on_disk:
             if stray.topic not in image.topics and not stray.topic.startswith("__cluster_metadata"):
@@ -115,9 +136,9 @@ class Partitions:
             image, [resource.name for resource in delta.configs_changed if resource.type is ConfigResourceType.TOPIC]
         )
 
-    async def _open(self, wanted: "Iterable[tuple[TopicImage, int, PartitionImage]]", image: MetadataImage) -> None:
-        batch: list[tuple[TopicImage, int, PartitionImage, Storage, LogConfig]] = []
-        defaults: dict[int, dict[str, object]] = {}
+    async def _open(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], image: MetadataImage) -> None:
+        batch: list[_Opening] = []
+        defaults: dict[int, dict[str, ConfigValue]] = {}
         configs: dict[str, LogConfig] = {}
         for topic, index, state in wanted:
             if self._node_id not in state.replicas or self.find(topic.name, index) is not None:
@@ -125,16 +146,15 @@ class Partitions:
             config = configs.get(topic.name)
             if config is None:
                 config = configs[topic.name] = self._config_of(image, topic, defaults)
-            batch.append((topic, index, state, self._choose_storage(TopicPartition(topic.name, index)), config))
+            storage = self._choose_storage(TopicPartition(topic.name, index))
+            batch.append(_Opening(topic, index, state, storage, config))
             if len(batch) == LOGS_PER_WORK_ITEM_MAX:
                 self._add(batch, await self._workers.run(self._open_logs, batch))
                 batch = []
         if batch:
             self._add(batch, await self._workers.run(self._open_logs, batch))
 
-    def _open_logs(
-        self, batch: "list[tuple[TopicImage, int, PartitionImage, Storage, LogConfig]]"
-    ) -> list[PartitionLog | None]:
+    def _open_logs(self, batch: list[_Opening]) -> list[PartitionLog | None]:
         """Blocking. A log that cannot be opened stays offline (None) and is named; the others go on."""
         logs: list[PartitionLog | None] = []
         for topic, index, _, storage, config in batch:
@@ -145,18 +165,18 @@ class Partitions:
                 )
             except (OSError, ApiError) as error:
                 logger.error("partition %s is offline: %s", topic_partition, error)
+                self._offline[topic_partition] = str(error)
                 logs.append(None)
         return logs
 
-    def _add(
-        self,
-        batch: "list[tuple[TopicImage, int, PartitionImage, Storage, LogConfig]]",
-        logs: list[PartitionLog | None],
-    ) -> None:
+    def _add(self, batch: list[_Opening], logs: list[PartitionLog | None]) -> None:
         for (topic, index, state, storage, _), log in zip(batch, logs, strict=True):
+            # Name and id lead to the same partitions, and a topic is known even where all its logs are offline.
+            partitions = self._topics.setdefault(topic.name, {})
+            self._topics[topic.id.bytes] = partitions
             if log is None:
                 continue
-            partition = Partition(
+            partitions[index] = Partition(
                 topic_partition=log.topic_partition,
                 topic_id=topic.id,
                 log=log,
@@ -166,8 +186,6 @@ class Partitions:
                 workers=self._workers,
                 storage=storage,
             )
-            self._by_name.setdefault(topic.name, {})[index] = partition
-            self._by_id.setdefault(topic.id.bytes, {})[index] = partition
 
     def _choose_storage(self, topic_partition: TopicPartition) -> Storage:
         """Where it lies already, else the healthy directory with the fewest partitions."""
@@ -178,8 +196,10 @@ class Partitions:
         return storage
 
     async def _delete(self, topic: TopicImage) -> None:
-        partitions = self._by_name.pop(topic.name, {})
-        self._by_id.pop(topic.id.bytes, None)
+        partitions = self._topics.pop(topic.name, {})
+        self._topics.pop(topic.id.bytes, None)
+        for index in topic.partitions:
+            self._offline.pop(TopicPartition(topic.name, index), None)
         for partition in partitions.values():
             partition.mark_deleted()
             self._counts[partition.storage.path] -= 1
@@ -207,21 +227,23 @@ class Partitions:
 
     # -- configuration -----------------------------------------------------------------------------------------------
 
-    def _config_of(self, image: MetadataImage, topic: TopicImage, defaults: dict[int, dict[str, object]]) -> LogConfig:
+    def _config_of(
+        self, image: MetadataImage, topic: TopicImage, defaults: dict[int, dict[str, ConfigValue]]
+    ) -> LogConfig:
         factor = topic.replication_factor
         if factor not in defaults:
-            defaults[factor] = log_defaults(self._layers, factor)  # type: ignore[assignment]
-        values = log_config_for(image.configs_of(ConfigResourceType.TOPIC, topic.name), defaults[factor])  # type: ignore[arg-type]
+            defaults[factor] = log_defaults(self._layers, factor)
+        values = log_config_for(image.configs_of(ConfigResourceType.TOPIC, topic.name), defaults[factor])
         config = log_config_of(values, producer_id_expiration_ms=self._producer_id_expiration_ms)
         return self._shared_configs.setdefault(config, config)
 
     def _reconfigure(self, image: MetadataImage, names: Iterable[str]) -> None:
-        defaults: dict[int, dict[str, object]] = {}
+        defaults: dict[int, dict[str, ConfigValue]] = {}
         for name in names:
             topic = image.topics.get(name)
-            if topic is not None and name in self._by_name:
+            if topic is not None:
                 config = self._config_of(image, topic, defaults)
-                for partition in self._by_name[name].values():
+                for partition in self.of_topic(name):
                     if partition.log.config != config:
                         partition.update_config(config)
                         self.on_retention_changed(partition)

@@ -46,7 +46,9 @@ class Storage:
     def on_error(self, error: OSError) -> None:
         if error.errno in _NO_SPACE:
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
-            self._refuse(f"no space left in {self.path}: lower retention, delete topics or add disk; writes resume by themselves")
+            self._refuse(
+                f"no space left in {self.path}: lower retention, delete topics or add disk; writes resume by themselves"
+            )
         else:
             self._retry_at = None
             self._refuse(f"log directory {self.path} failed ({error}): check the disk, then restart this node")

@@ -74,9 +74,27 @@ class _Pending:
 
 class Connection:
     __slots__ = (
-        "peer", "_transport", "_service", "_clock", "_scratch", "_memory", "_request_bytes_max", "_view", "_own", "_start",
-        "_end", "_expected", "_pending", "_out", "_paused", "closed", "draining", "last_active", "_detached", "_on_closed",
-    )  # fmt: skip
+        "_clock",
+        "_detached",
+        "_end",
+        "_expected",
+        "_memory",
+        "_on_closed",
+        "_out",
+        "_own",
+        "_paused",
+        "_pending",
+        "_request_bytes_max",
+        "_scratch",
+        "_service",
+        "_start",
+        "_transport",
+        "_view",
+        "closed",
+        "draining",
+        "last_active",
+        "peer",
+    )
 
     def __init__(
         self,
@@ -122,7 +140,11 @@ class Connection:
         if self._end == self._own:
             self._grow()
         # Stopping at the end of a large request leaves nothing of the next one to move.
-        limit = min(self._own, max(self._start + self._expected, self._end + 1)) if self._expected > FIRST_READ_BYTES else self._own
+        limit = (
+            min(self._own, max(self._start + self._expected, self._end + 1))
+            if self._expected > FIRST_READ_BYTES
+            else self._own
+        )
         return self._view[self._end : limit]
 
     def buffer_updated(self, count: int) -> None:
@@ -246,7 +268,9 @@ class Connection:
     def _wait(self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object) -> None:
         pending = _Pending(context.api_key)
         self._pending.append(pending)
-        pending.task = asyncio.get_running_loop().create_task(resume(coroutine, waits_on), name=f"request {context.api_key}")
+        pending.task = asyncio.get_running_loop().create_task(
+            resume(coroutine, waits_on), name=f"request {context.api_key}"
+        )
         pending.task.add_done_callback(lambda task: self._on_done(pending, task))
 
     def _on_done(self, pending: _Pending, task: "asyncio.Task[Parts | None]") -> None:

@@ -23,6 +23,7 @@ ACCEPTS_PER_EVENT_MAX: Final = 64
 ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist are served meanwhile.
 LISTEN_BACKLOG: Final = 1024
 SWEEP_SECONDS: Final = 5.0
+DRAIN_POLL_SECONDS: Final = 0.005  # Once in a process's life; an event per connection would cost all of it.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -106,7 +107,9 @@ class SocketServer:
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again, listening, name)
                 return
             if len(self.connections) >= self._connections_max:
-                logger.warning("refusing connection from %s: %d are open (max.connections)", address[0], len(self.connections))
+                logger.warning(
+                    "refusing connection from %s: %d are open (max.connections)", address[0], len(self.connections)
+                )
                 sock.close()
                 continue
             self._open(sock, Peer(host=address[0], port=address[1], listener=name))
@@ -164,7 +167,7 @@ class SocketServer:
         deadline = self._clock.monotonic() + timeout_seconds
         for connection in self.connections:
             connection.drain()
-        while any(connection.busy for connection in self.connections) and self._clock.monotonic() < deadline:
-            await asyncio.sleep(0.005)
+        while any(one.busy for one in self.connections) and self._clock.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(DRAIN_POLL_SECONDS)
         for connection in tuple(self.connections):
             connection.close()

@@ -40,13 +40,17 @@ def listeners_of(config: BrokerConfig) -> list[Address]:
     for address in addresses:
         protocol = protocols.get(address.name, address.name)
         if protocol != PLAINTEXT:
-            raise SettingsError(f"listener {address.name} needs {protocol}: only PLAINTEXT is served yet (docs/GAPS.md)")
+            raise SettingsError(
+                f"listener {address.name} needs {protocol}: only PLAINTEXT is served yet (docs/GAPS.md)"
+            )
     return addresses
 
 
 def advertised_of(config: BrokerConfig, bound: list[Address]) -> list[AdvertisedListener]:
     """What is advertised for each bound listener: as configured, else its own address; every address becomes our name."""
-    configured = {one.name: one for one in parse_addresses("advertised.listeners", config.listing("advertised.listeners"))}
+    configured = {
+        one.name: one for one in parse_addresses("advertised.listeners", config.listing("advertised.listeners"))
+    }
     unknown = set(configured) - {one.name for one in bound}
     if unknown:
         raise SettingsError(f"advertised.listeners: {', '.join(sorted(unknown))} is not one of the listeners")

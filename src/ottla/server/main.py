@@ -1,4 +1,4 @@
-"""`ottla up` and `ottla serve`: arguments in, a running node, an exit code out. Imports nothing that is not needed to serve."""
+"""`ottla up` and `ottla serve`: arguments in, a running node, an exit code out. Imports only what serving needs."""
 
 import argparse
 import logging
@@ -30,9 +30,15 @@ def run_up(argv: Sequence[str]) -> int:
         description="Start one node: a Kafka-compatible broker with nothing to configure.",
         epilog="examples:  ottla up    ottla up --port 9093 --data /tmp/q    ottla up --config num.partitions=3",
     )
-    parser.add_argument("--data", default="ottla-data", metavar="DIR", help="where the data lives (default: ./ottla-data)")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT}; 0: a free one)")
-    parser.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default: localhost, this machine alone)")
+    parser.add_argument(
+        "--data", default="ottla-data", metavar="DIR", help="where the data lives (default: ./ottla-data)"
+    )
+    parser.add_argument(
+        "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT}; 0: a free one)"
+    )
+    parser.add_argument(
+        "--host", default=DEFAULT_HOST, help="address to listen on (default: localhost, this machine alone)"
+    )
     _add_common(parser)
     arguments = parser.parse_args(argv)
     return _run(
@@ -59,7 +65,9 @@ def run_serve(argv: Sequence[str]) -> int:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE", help="any broker setting by Kafka's name")
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="NAME=VALUE", help="any broker setting by Kafka's name"
+    )
     parser.add_argument("--log-level", default="INFO", choices=["DEBUG", "INFO", "WARNING", "ERROR"])
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"ottla {__version__}")

@@ -134,7 +134,9 @@ def _lock_directory(path: str) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise StartRefused(f"{path} is in use by another process: choose another directory or stop that broker") from None
+        raise StartRefused(
+            f"{path} is in use by another process: choose another directory or stop that broker"
+        ) from None
     return descriptor
 
 
@@ -173,7 +175,10 @@ def _tell_ready(
 ) -> None:
     where = ", ".join(f"{one.host}:{one.port}" for one in advertised)
     data = ", ".join(log_dirs(config))
-    print(f"Ottla {__version__} is ready: bootstrap.servers={where} (node {config.integer('node.id')}, data in {data})", flush=True)
+    print(
+        f"Ottla {__version__} is ready: bootstrap.servers={where} (node {config.integer('node.id')}, data in {data})",
+        flush=True,
+    )
     if ready_fd is not None:
         os.write(ready_fd, json.dumps({"port": bound[0].port, "pid": os.getpid()}).encode() + b"\n")
         os.close(ready_fd)

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ottla.metadata.configs import BROKER_CONFIGS, BrokerConfig, InvalidConfigValue, UnknownConfig, parse_broker_settings
+from ottla.metadata.configs import (
+    BROKER_CONFIGS,
+    BrokerConfig,
+    InvalidConfigValue,
+    UnknownConfig,
+    parse_broker_settings,
+)
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
 DEFAULT_HOST: Final = "localhost"
@@ -51,7 +57,9 @@ def settings_of_serve(
     settings |= overrides
     missing = [name for name in ("node.id", "log.dirs", "listeners") if name not in settings]
     if missing:
-        raise SettingsError(f"missing: {', '.join(missing)} (in the file, or as OTTLA_{missing[0].upper().replace('.', '_')})")
+        raise SettingsError(
+            f"missing: {', '.join(missing)} (in the file, or as OTTLA_{missing[0].upper().replace('.', '_')})"
+        )
     return _parse(settings)
 
 

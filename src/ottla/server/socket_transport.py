@@ -67,7 +67,9 @@ class SocketTransport:
         "_workers", "_writer_armed",
     )  # fmt: skip
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, workers: Workers, memory: RequestMemory) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, workers: Workers, memory: RequestMemory
+    ) -> None:
         self._loop = loop
         self._sock = sock
         self._fd = sock.fileno()

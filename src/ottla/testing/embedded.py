@@ -35,7 +35,9 @@ class BrokerFailed(Exception):
 class Broker:
     """A running broker. Use `ottla.testing.broker()` to get one."""
 
-    def __init__(self, *, data_dir: Path | None = None, port: int = 0, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, *, data_dir: Path | None = None, port: int = 0, config: Mapping[str, object] | None = None
+    ) -> None:
         self._keep_data = data_dir is not None
         self._root = Path(tempfile.mkdtemp(prefix="ottla-test-"))
         self.data_dir = data_dir if data_dir is not None else self._root / "data"
@@ -76,7 +78,12 @@ class Broker:
             command += ["--config", f"{name}={value}"]
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[ready_write], start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[ready_write],
+                start_new_session=True,
             )
         os.close(ready_write)
         self._tell_guardian(self._process.pid)

@@ -38,7 +38,7 @@ class ProduceCall(NamedTuple):
 class Produced(NamedTuple):
     """The outcome for one partition."""
 
-    index: int
+    partition: int
     error_code: int
     base_offset: Offset
     log_append_time_ms: TimestampMs
@@ -105,9 +105,7 @@ def decode_produce(view: memoryview, position: int, version: int) -> ProduceCall
         raise ProtocolError(f"malformed Produce request: {error}") from error
 
 
-def _decode_single(
-    view: memoryview, position: int, version: int, acks: int, timeout_ms: int
-) -> ProduceCall | None:
+def _decode_single(view: memoryview, position: int, version: int, acks: int, timeout_ms: int) -> ProduceCall | None:
     """One topic with one partition, every length in its usual form; None for anything else."""
     topic: TopicKey
     if version >= PRODUCE_TOPIC_IDS_FROM:

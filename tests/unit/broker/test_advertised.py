@@ -28,7 +28,14 @@ def test_what_works_is_not_explained(host: str, advertised: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("localhost", True), ("127.8.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("x.y", False)],
+    [
+        ("localhost", True),
+        ("127.8.0.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("x.y", False),
+    ],
 )
 def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected

@@ -140,9 +140,7 @@ def test_unknown_topics(tmp_path: Path) -> None:
 def test_a_long_poll_is_answered_when_data_arrives(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")
-        waiting = asyncio.create_task(
-            node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=60_000), BY_NAME)
-        )
+        waiting = asyncio.create_task(node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=60_000), BY_NAME))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         await node.produce("t", b"now")
@@ -176,9 +174,7 @@ def test_an_empty_long_poll_ends_with_its_time(tmp_path: Path) -> None:
                 node.clock.advance(0.001)
 
         clock = asyncio.create_task(passing_time())
-        answer = await asyncio.wait_for(
-            node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=50), BY_NAME), 5
-        )
+        answer = await asyncio.wait_for(node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=50), BY_NAME), 5)
         clock.cancel()
         assert node.clock.monotonic() >= 0.02
         assert values_of(partitions_of(answer)[0].records) == []
@@ -189,9 +185,7 @@ def test_an_empty_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 def test_a_stopping_node_answers_those_who_wait(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")
-        waiting = asyncio.create_task(
-            node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=60_000), BY_NAME)
-        )
+        waiting = asyncio.create_task(node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=60_000), BY_NAME))
         await asyncio.sleep(0.01)
         node.node.stopping = True
         node.node.fetch_sessions.interrupt_all()
@@ -302,7 +296,9 @@ def test_a_topic_deleted_and_created_again_under_a_session(tmp_path: Path, versi
         new_id = await node.create_topic("t")
         await node.produce("t", b"new")
         topic = new_id if version >= 13 else "t"
-        answer = partitions_of(await node.ask(ApiKey.FETCH, fetch_request(topic, {0: 0}, session=(session_id, 2)), version))
+        answer = partitions_of(
+            await node.ask(ApiKey.FETCH, fetch_request(topic, {0: 0}, session=(session_id, 2)), version)
+        )
         assert values_of(answer[0].records or b"") == [b"new"]
 
     play(tmp_path, scene)

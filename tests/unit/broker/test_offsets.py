@@ -60,7 +60,8 @@ def test_offset_for_leader_epoch(tmp_path: Path) -> None:
         await node.create_topic("t")
         await node.produce("t", b"a", b"b")
         wanted = [
-            api.OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=epoch) for epoch in (0, 5)
+            api.OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=0, leader_epoch=epoch)
+            for epoch in (0, 5)
         ]
         topics = [api.OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic="t", partitions=wanted)]
         response = await node.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, api.OffsetForLeaderEpochRequest(topics=topics))

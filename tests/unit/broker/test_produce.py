@@ -32,7 +32,13 @@ def test_every_version_appends(tmp_path: Path, version: int, acks: int) -> None:
 def test_the_versions_that_are_advertised_but_not_served_close_the_connection(tmp_path: Path, version: int) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")
-        frame = b"\x00\x00" + version.to_bytes(2, "big") + b"\x00\x00\x00\x01\x00\x01c" + b"\x00\x01\x00\x00\x03\xe8" + bytes(4)
+        frame = (
+            b"\x00\x00"
+            + version.to_bytes(2, "big")
+            + b"\x00\x00\x00\x01\x00\x01c"
+            + b"\x00\x01\x00\x00\x03\xe8"
+            + bytes(4)
+        )
         with pytest.raises(ProtocolError):
             view = memoryview(frame)
             await node.dispatcher.answer(node.dispatcher.begin(view, node_peer()), view)

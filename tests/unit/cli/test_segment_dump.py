@@ -4,7 +4,7 @@ from ottla.cli.dump import Dump, dump_document
 from ottla.cli.segment_dump import dump_batches, dump_records
 from ottla.wire import api
 from ottla.wire.codec import codec_for
-from ottla.wire.records import BatchBuilder, Codec, ControlType, end_transaction_marker, set_offset_and_epoch
+from ottla.wire.records import BatchBuilder, Codec, ControlType, end_transaction_marker, set_crc, set_offset_and_epoch
 
 TIMESTAMP = 1_700_000_000_000
 
@@ -83,6 +83,16 @@ def test_a_torn_tail_ends_the_walk_with_its_position() -> None:
     assert len(dump.rows) == 1
 
 
+def test_rows_beyond_the_limit_are_still_checked_and_counted() -> None:
+    first, second, third = batch(0, 2), batch(2, 1), batch(3, 1)
+    third[-1] ^= 1
+    dump = dump_batches(memoryview(first + second + third), rows_max=1)
+    assert (len(dump.rows), dump.rows_left_out) == (1, 2)
+    assert dump.trouble == f"wrong checksum at position {len(first) + len(second):,}"
+    records = dump_records(memoryview(first + second), is_metadata=False, rows_max=1)
+    assert (len(records.rows), records.rows_left_out) == (1, 2)
+
+
 def test_bytes_that_are_no_batches_are_trouble_not_a_traceback() -> None:
     dump = dump_batches(memoryview(b"2026-11-15 INFO this is a log of another kind, and long enough to be read as one"))
     assert dump.trouble is not None
@@ -101,11 +111,12 @@ def test_records_are_shown_with_offsets_whatever_the_codec() -> None:
 def test_records_that_cannot_be_read_do_not_hide_the_others() -> None:
     broken, whole = batch(0, 2, codec=Codec.GZIP), batch(2, 1)
     broken[70:80] = bytes(10)
+    set_crc(broken)
     dump = dump_records(memoryview(broken + whole), is_metadata=False)
     values = [entry["value"] for entry in entries(dump)]
     assert str(values[0]).startswith("unreadable: ")
     assert values[-1] == "v"
-    assert dump.trouble is not None
+    assert dump.trouble == "unreadable records at position 0"
 
 
 def test_a_transaction_marker_is_told_by_name() -> None:

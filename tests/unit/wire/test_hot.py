@@ -45,7 +45,10 @@ def as_call(request: api.ProduceRequest, version: int) -> ProduceCall:
         [
             (
                 topic.topic_id.bytes if version >= 13 else topic.name,
-                [(part.index, None if part.records is None else memoryview(part.records)) for part in topic.partition_data],
+                [
+                    (part.index, None if part.records is None else memoryview(part.records))
+                    for part in topic.partition_data
+                ],
             )
             for topic in request.topic_data
         ],
@@ -112,7 +115,7 @@ def test_produce_responses_encode_alike(version: int, outcomes: list[Produced]) 
                 topic_id=TOPIC_ID,
                 partition_responses=[
                     api.ProduceResponse.PartitionProduceResponse(
-                        index=one.index,
+                        index=one.partition,
                         error_code=one.error_code,
                         base_offset=one.base_offset,
                         log_append_time_ms=one.log_append_time_ms,

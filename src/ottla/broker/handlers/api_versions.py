@@ -10,7 +10,6 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
 
-
 def describe(node: Node, served: Mapping[int, Api], api_version: int) -> api.ApiVersionsResponse:
     response = api.ApiVersionsResponse(
         api_keys=[

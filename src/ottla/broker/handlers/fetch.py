@@ -151,7 +151,9 @@ async def _read_entry(node: Node, entry: FetchEntry, room: int, *, first: bool) 
         partition = entry.partition
         if partition is None:
             by_id = isinstance(entry.topic, bytes)
-            return Fetched(entry, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, None)
+            return Fetched(
+                entry, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, None
+            )
     log = partition.log
     if entry.current_leader_epoch != -1:
         error_code = partition.check_leader_epoch(entry.current_leader_epoch)
@@ -177,7 +179,9 @@ def _encode(context: RequestContext, error_code: int, session_id: int, fetched: 
     topics: dict[TopicKey, list[Fetched]] = {}
     for one in fetched:
         topics.setdefault(one.entry.topic, []).append(one)
-    encoder: FetchEncoder[LogSlice] = FetchEncoder(context.correlation_id, context.api_version, error_code, session_id, len(topics))
+    encoder: FetchEncoder[LogSlice] = FetchEncoder(
+        context.correlation_id, context.api_version, error_code, session_id, len(topics)
+    )
     for topic, partitions in topics.items():
         encoder.begin_topic(topic, len(partitions))
         for one in partitions:

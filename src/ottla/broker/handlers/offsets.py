@@ -101,7 +101,9 @@ async def delete_records(
             answer = api.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
             try:
                 if node.is_internal(topic.name) or not node.may_delete_records(topic.name):
-                    raise ApiError(ErrorCode.POLICY_VIOLATION, f"records of {topic.name} cannot be deleted: it is compacted")
+                    raise ApiError(
+                        ErrorCode.POLICY_VIOLATION, f"records of {topic.name} cannot be deleted: it is compacted"
+                    )
                 partition = node.partitions.leader_of(topic.name, wanted.partition_index)
                 answer.low_watermark = await partition.delete_records_before(wanted.offset)
             except ApiError as error:

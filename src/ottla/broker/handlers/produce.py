@@ -58,7 +58,9 @@ def _refuse_call(call: ProduceCall) -> ApiError | None:
     if call.acks not in (0, 1, ACKS_ALL):
         return ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={call.acks}: use 0, 1 or all (-1)")
     if call.transactional_id is not None:
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet (docs/GAPS.md)")
+        return ApiError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet (docs/GAPS.md)"
+        )
     return None
 
 
@@ -79,10 +81,12 @@ async def _wait_committed(
 ) -> None:
     await asyncio.wait([committed for *_, committed in waits], timeout=max(timeout_ms, 0) / 1000)
     for outcomes, place, partition, _, committed in waits:
-        index = outcomes[place].index
+        index = outcomes[place].partition
         if not committed.done():
             committed.cancel()
-            late = ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{partition.topic_partition}: not committed in {timeout_ms} ms")
+            late = ApiError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{partition.topic_partition}: not committed in {timeout_ms} ms"
+            )
             outcomes[place] = _refused(index, late)
         elif (error := committed.exception()) is not None:
             if not isinstance(error, ApiError):
@@ -90,4 +94,6 @@ async def _wait_committed(
             outcomes[place] = _refused(index, error)
 
 
-APIS: Final[dict[int, Api]] = {ApiKey.PRODUCE: Api(versions=(0, 13), handle=produce, decode=decode_produce, holds_frame=True)}
+APIS: Final[dict[int, Api]] = {
+    ApiKey.PRODUCE: Api(versions=(0, 13), handle=produce, decode=decode_produce, holds_frame=True)
+}

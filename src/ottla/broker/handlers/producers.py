@@ -13,7 +13,9 @@ async def init_producer_id(
     node: Node, context: RequestContext, request: api.InitProducerIdRequest
 ) -> api.InitProducerIdResponse:
     if request.transactional_id is not None:
-        return api.InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1)
+        return api.InitProducerIdResponse(
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
+        )
     return api.InitProducerIdResponse(producer_id=await node.next_producer_id(), producer_epoch=0)
 
 
