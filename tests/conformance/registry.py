@@ -69,7 +69,7 @@ def _java(driver: str) -> tuple[str, ...]:
 
 
 def _installed(program: str) -> str:
-    """A program that tools/install_clients.py put under .tools/bin, or else the machine's own."""
+    """A program that tools/conformance_clients.py put under .tools/bin, or else the machine's own."""
     ours = TOOLS / "bin" / program
     return str(ours) if ours.exists() else shutil.which(program) or program
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs v1–4: each log directory with its partitions' sizes, its total and its free bytes."""
+"""DescribeLogDirs v1–5: each log directory with its partitions' sizes, its total and its free bytes."""
 
 from typing import Final
 
@@ -45,4 +45,4 @@ async def describe_log_dirs(
     return response
 
 
-APIS: Final[dict[int, Api]] = {ApiKey.DESCRIBE_LOG_DIRS: Api(versions=(1, 4), handle=describe_log_dirs)}
+APIS: Final[dict[int, Api]] = {ApiKey.DESCRIBE_LOG_DIRS: Api(versions=(1, 5), handle=describe_log_dirs)}

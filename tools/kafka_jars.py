@@ -32,23 +32,19 @@ POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 """
 
 
-def main() -> None:
-    install_jdk()
-    install_jars()
-
-
-def install_jdk() -> None:
+def install_kafka() -> None:
     if shutil.which("javac") is None:
         install_debian_package("default-jdk-headless")
-
-
-def install_jars() -> None:
-    """Copy the jars beside the old ones, then swap: an interrupted run leaves nothing half made."""
     if (KAFKA_LIBS / f"kafka-tools-{KAFKA_VERSION}.jar").exists():
         return
     if shutil.which("mvn") is None:
         install_debian_package("maven")
     TOOLS.mkdir(exist_ok=True)
+    copy_jars()
+
+
+def copy_jars() -> None:
+    """Fetch beside the old ones, then swap: an interrupted run leaves nothing half made."""
     with tempfile.TemporaryDirectory(dir=TOOLS) as directory:
         pom = Path(directory) / "pom.xml"
         pom.write_text(POM.format("".join(DEPENDENCY.format(*jar) for jar in JARS)))
@@ -70,7 +66,3 @@ def install_debian_package(package: str) -> None:
     if subprocess.run(install, env=environment, stdout=subprocess.DEVNULL, check=False).returncode:
         subprocess.run([*prefix, apt_get, "update"], env=environment, stdout=subprocess.DEVNULL, check=True)
         subprocess.run(install, env=environment, stdout=subprocess.DEVNULL, check=True)
-
-
-if __name__ == "__main__":
-    main()

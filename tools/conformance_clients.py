@@ -2,7 +2,8 @@
 
 Python clients go into the virtual environment that runs this, kafkajs and Kafka's jars into .tools, kcat into the
 system where we are root and into .tools where not. Node comes from the machine or, failing that, from a Python wheel.
-Whatever is there already is left alone, so a second run takes a second.
+Whatever is there already is left alone, so a second run takes a second. `conformance_clients.py kafka` fetches Kafka
+alone, for the benchmark.
 """
 
 import importlib.metadata
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from install_kafka import KAFKA_LIBS, KAFKA_VERSION, TOOLS, install_debian_package, install_jars, install_jdk
+from kafka_jars import KAFKA_LIBS, KAFKA_VERSION, TOOLS, install_debian_package, install_kafka
 
 PYTHON_PACKAGES: Final = {
     "confluent-kafka": "2.16.1",
@@ -36,13 +37,21 @@ PROGRAMS: Final = TOOLS / "bin"
 
 
 def main() -> None:
-    TOOLS.mkdir(exist_ok=True)
-    PROGRAMS.mkdir(exist_ok=True)
+    match sys.argv[1:]:
+        case []:
+            install_clients()
+        case ["kafka"]:
+            install_kafka()
+        case _:
+            sys.exit("usage: conformance_clients.py [kafka]")
+
+
+def install_clients() -> None:
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
     install_python_packages()
     install_kcat()
     install_kafkajs()
-    install_jdk()
-    install_jars()
+    install_kafka()
     compile_java_drivers()
     print(f"clients installed: {', '.join(PYTHON_PACKAGES)}, kcat {KCAT_VERSION}, kafkajs, Kafka {KAFKA_VERSION}")
 
