@@ -11,6 +11,7 @@ Several machines may share the loop: code runs on behalf of a `Host`, and the ca
 import asyncio
 import gc
 import heapq
+import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from random import Random
@@ -109,6 +110,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             if self._task_hosts.get(task) is host:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 self._graves.append(task)
+                coroutine = task.get_coro()
+                if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+                    coroutine.close()  # It has not begun, so nothing of it runs; Python would complain otherwise.
 
     def _collect_due_timers(self) -> None:
         now = self._clock.monotonic()

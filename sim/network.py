@@ -12,9 +12,9 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass
 from random import Random
 from struct import Struct
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
-from ottla.base.disk import File
+from ottla.broker.request import Part, Parts
 from sim.trace import Trace
 
 _SIZE: Final = Struct(">i")
@@ -32,22 +32,6 @@ class ServerConnection(Protocol):
     def on_closed(self) -> None: ...
 
 
-class FileRegion(Protocol):
-    """A part of an answer that lies in a segment file."""
-
-    @property
-    def file(self) -> File: ...
-
-    @property
-    def position(self) -> int: ...
-
-    @property
-    def size(self) -> int: ...
-
-
-Parts: TypeAlias = "list[bytes | bytearray | memoryview | FileRegion]"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFaults:
     delay_seconds_max: float = 0.005
@@ -61,8 +45,11 @@ CALM: Final = NetworkFaults()
 class _Pipe:
     """One direction of a connection. Pieces arrive in the order in which they were sent."""
 
-    def __init__(self, network: "SimulatedNetwork", name: str, arrive: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, network: "SimulatedNetwork", name: str, arrive: Callable[[bytes], None], context: Context
+    ) -> None:
         self._network = network
+        self._context = context
         self._name = name
         self._arrive = arrive
         self._pieces: deque[bytes] = deque()
@@ -79,7 +66,7 @@ class _Pipe:
             delay = network.chance.random() * network.faults.delay_seconds_max
             self._last_arrival = max(self._last_arrival, network.loop.time() + delay)
             self._pieces.append(piece)
-            network.loop.call_at(self._last_arrival, self._deliver)
+            network.loop.call_at(self._last_arrival, self._deliver, context=self._context.copy())
 
     def _deliver(self) -> None:
         if self.broken:
@@ -103,14 +90,14 @@ class SimulatedTransport:
     def __init__(self, network: "SimulatedNetwork", name: str) -> None:
         self._network = network
         self._connection: ServerConnection | None = None
-        self._context = copy_context()  # The node's: what its connection starts belongs to the node.
+        self.context = copy_context()  # The node's: what its connection does and starts belongs to the node.
         self._inbox = bytearray()
         self._reading = True
         self._closed = False
         self._backlog_bytes = 0
         self.client = SimulatedSocket(self, name)
-        self._to_client = _Pipe(network, f"{name}<", self._on_arrived_at_client)
-        self.to_server = _Pipe(network, f"{name}>", self._on_arrived)
+        self._to_client = _Pipe(network, f"{name}<", self._on_arrived_at_client, self.context)
+        self.to_server = _Pipe(network, f"{name}>", self._on_arrived, self.context)
         self._to_client.on_reset = self.to_server.on_reset = self.close
 
     def start(self, connection: ServerConnection) -> None:
@@ -142,7 +129,7 @@ class SimulatedTransport:
         self.to_server.break_off()
         self.client.on_closed()
         if self._connection is not None:
-            self._context.run(self._connection.on_closed)
+            self.context.copy().run(self._connection.on_closed)
 
     def abandon(self) -> None:
         """The node's machine is gone: the client notices, the connection does not."""
@@ -160,13 +147,13 @@ class SimulatedTransport:
             count = self._network.chance.randint(1, min(len(buffer), len(self._inbox)))
             buffer[:count] = self._inbox[:count]
             del self._inbox[:count]
-            self._context.run(self._connection.buffer_updated, count)
+            self._connection.buffer_updated(count)
 
     def _on_arrived_at_client(self, piece: bytes) -> None:
         self._backlog_bytes -= len(piece)
         self.client.on_arrived(piece)
         if self._connection is not None:
-            self._context.run(self._connection.on_room)
+            self._connection.on_room()
 
 
 class SimulatedSocket:
@@ -247,7 +234,7 @@ class SimulatedNetwork:
             transport.abandon()
 
 
-def _content(part: "bytes | bytearray | memoryview | FileRegion") -> bytes:
+def _content(part: Part) -> bytes:
     if isinstance(part, bytes | bytearray | memoryview):
         return bytes(part)
-    return part.file.pread(part.size, part.position)
+    return b"" if part.file is None else part.file.pread(part.size, part.position)

@@ -4,6 +4,7 @@
 its disk keeps what `kept` says. `die_at` lets that happen inside a disk call.
 """
 
+import asyncio
 from contextvars import Context, copy_context
 from typing import Final
 from uuid import UUID
@@ -51,6 +52,7 @@ class SimulatedNode:
         self._memory = RequestMemory(REQUEST_BYTES_MAX)
         self._connections: set[Connection] = set()
         self._connection_count = 0
+        self._death: asyncio.Future[None] = world.loop.create_future()
         world.disk.on_death = self._on_death
         world.disk.make_directory(DATA)
         world.disk.sync_directory("/data")
@@ -75,12 +77,12 @@ class SimulatedNode:
         HOST.reset(token)
         self._scratch, self._memory, self._connections = Scratch(), RequestMemory(REQUEST_BYTES_MAX), set()
         started = self._context.run(self._world.loop.create_task, self._start(), name="start node")
-        died = self._world.loop.create_future()
-        self._death = died
-        started.add_done_callback(lambda task: died.done() or died.set_result(None))
-        await died
+        self._death = self._world.loop.create_future()
+        await asyncio.wait((started, self._death), return_when=asyncio.FIRST_COMPLETED)
         if self._host.is_alive:
             await started
+        elif started.done():
+            started.exception()  # It died of the crash; that is told by `is_serving`.
 
     async def _start(self) -> None:
         world = self._world

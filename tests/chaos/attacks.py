@@ -31,6 +31,7 @@ SILENT_CONNECTIONS: Final = 20
 SILENT_FETCHES: Final = 30  # Of up to 50 MB each, on one connection.
 DECLARED_BYTES: Final = (100 << 20) - 1  # Just what the broker lets a request have.
 DECLARING_CONNECTIONS: Final = 200
+BOMBS_AT_ONCE: Final = 4
 MUTATIONS_PER_STEP: Final = 20
 SIZE: Final = struct.Struct(">i")
 Step = float
@@ -234,13 +235,16 @@ def lying_batches(target: Target) -> Iterator[Step]:
 
 
 def bombs(target: Target) -> Iterator[Step]:
-    """A batch of a megabyte that unpacks to a gigabyte, to a topic that must unpack it."""
-    frame = produce_frame("recompressed", bytes(bomb()), -1)
+    """Small batches that unpack to a gigabyte each, several at once, to topics that must unpack them."""
+    frames = [produce_frame(f"recompressed-{number}", bytes(bomb()), -1) for number in range(BOMBS_AT_ONCE)]
     while True:
-        with target.connect() as sock:
-            target.send(sock, frame)
-            answer = read_frame(sock)
-            target.count("closed" if answer is None else _error_of(answer))
+        with contextlib.ExitStack() as stack:
+            socks = [stack.enter_context(target.connect()) for _ in frames]
+            for sock, frame in zip(socks, frames, strict=True):
+                target.send(sock, frame)
+            for sock in socks:
+                answer = read_frame(sock)
+                target.count("closed" if answer is None else _error_of(answer))
         yield 0.2
 
 

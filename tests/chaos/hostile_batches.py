@@ -5,11 +5,12 @@ All but the first two kinds carry a checksum that fits the lie, as those of a br
 
 import random
 import struct
-import zlib
 from collections.abc import Callable
 from typing import Final
 
-from ottla.wire.compression import Codec, compress
+import zstandard
+
+from ottla.wire.compression import Codec
 from ottla.wire.records import HEADER, HEADER_BYTES, BatchBuilder, BatchHeader, parse_header, set_crc
 
 BOMB_BYTES: Final = 1 << 30
@@ -125,17 +126,12 @@ LIES: Final[tuple[Lie, ...]] = (
 )
 
 
-def bomb(codec: Codec = Codec.GZIP) -> bytearray:
+def bomb() -> bytearray:
     """A small batch that unpacks to a gigabyte."""
-    packed = _gzip_of_zeros(BOMB_BYTES) if codec is Codec.GZIP else compress(codec, bytes(BOMB_BYTES))
-    header = BatchHeader(0, HEADER_BYTES - 12 + len(packed), -1, 2, 0, codec, 0, 0, 0, -1, -1, -1, 1)
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    chunk = bytes(1 << 20)
+    packed = b"".join(packer.compress(chunk) for _ in range(BOMB_BYTES // len(chunk))) + packer.flush()
+    header = BatchHeader(0, HEADER_BYTES - 12 + len(packed), -1, 2, 0, Codec.ZSTD, 0, 0, 0, -1, -1, -1, 1)
     batch = bytearray(HEADER.pack(*header) + packed)
     set_crc(batch)
     return batch
-
-
-def _gzip_of_zeros(size_bytes: int) -> bytes:
-    packer = zlib.compressobj(9, wbits=31)
-    chunk = bytes(1 << 20)
-    packed = b"".join(packer.compress(chunk) for _ in range(size_bytes // len(chunk)))
-    return packed + packer.flush()

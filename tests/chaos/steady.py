@@ -11,7 +11,7 @@ from tests.chaos.writers import EXACTLY_ONCE, Writer
 
 TOPIC: Final = "steady"
 RECORDS_PER_SECOND: Final = 2_000
-WARM_UP_SECONDS: Final = 0.5
+WARM_UP_SECONDS: Final = 1.0
 
 
 class Rates(NamedTuple):

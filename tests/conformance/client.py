@@ -29,7 +29,7 @@ class Record:
 
     value: bytes | None
     key: bytes | None = None
-    headers: Headers = field(default_factory=list)
+    headers: Sequence[tuple[str, bytes | None]] = field(default_factory=list)
     partition: int | None = 0
     timestamp: int | None = None
 

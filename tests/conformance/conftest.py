@@ -8,16 +8,16 @@ the broker's directory then need OTTLA_CONFORMANCE_DATA_DIR too; those that star
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.conformance.client import Client
-from tests.conformance.registry import CLIENTS, start
-from tests.conformance.waiting import eventually
+from tests.conformance.kafka_tools import Tools
+from tests.conformance.registry import CLIENTS
+from tests.conformance.under_test import BrokerUnderTest, Clients, Keeper
 
 FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_CONFORMANCE_BOOTSTRAP")
 FOREIGN_DATA_DIR = os.environ.get("OTTLA_CONFORMANCE_DATA_DIR")
@@ -27,33 +27,6 @@ topic_numbers = itertools.count(1)
 passed_by_client: Counter[str] = Counter()
 failed_by_client: Counter[str] = Counter()
 version_by_client: dict[str, str] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerUnderTest:
-    bootstrap: str
-    data_dir: Path | None
-
-    @property
-    def port(self) -> int:
-        return int(self.bootstrap.rsplit(":", 1)[1])
-
-
-class Clients:
-    """Drivers, started when first asked for and kept for the whole run; one that died is started again."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._started: dict[str, Client] = {}
-        self._stack = ExitStack()
-
-    def __getitem__(self, name: str) -> Client:
-        if name not in self._started or not self._started[name].is_running:
-            self._started[name] = self._stack.enter_context(start(name, self._bootstrap))
-        return self._started[name]
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +61,7 @@ def borrow(clients: Clients, request: pytest.FixtureRequest) -> Callable[[str], 
 
     def borrowed(name: str) -> Client:
         client = clients[name]
-        request.node.user_properties.append(("client", [name, client.version]))
+        request.node.user_properties.append(("client", (name, client.version)))
         return client
 
     return borrowed
@@ -99,35 +72,14 @@ def client(borrow: Callable[[str], Client], request: pytest.FixtureRequest) -> C
     return borrow(request.param)
 
 
-class Keeper:
-    """Makes the topics that tests need and reads back where the client under test cannot; not counted as tested."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.produce, self.fetch, self.locate = client.produce, client.fetch, client.locate
-        self.topics, self.partitions, self.topic_configs = client.topics, client.partitions, client.topic_configs
-
-    def create(self, topic: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic and wait until the broker shows it."""
-        self.client.create_topic(topic, partitions=partitions, configs=configs)
-
-        def shown() -> None:
-            assert len(self.partitions(topic)) == partitions
-
-        eventually(shown)
-
-    def delete(self, topic: str) -> None:
-        self.client.call("delete_topic", name=topic)
-
-        def gone() -> None:
-            assert topic not in self.topics()
-
-        eventually(gone)
-
-
 @pytest.fixture
 def keeper(clients: Clients) -> Keeper:
     return Keeper(clients["confluent-kafka"])
+
+
+@pytest.fixture
+def tools(borrow: Callable[[str], Client], broker: BrokerUnderTest) -> Tools:
+    return Tools(borrow("kafka-tools"), broker.bootstrap)
 
 
 @pytest.fixture
@@ -159,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    named = {value[0]: value[1] for name, value in report.user_properties if name == "client"}
+    named = dict(cast("tuple[str, str]", value) for name, value in report.user_properties if name == "client")
     version_by_client.update(named)
     if report.when == "call" and report.passed:
         passed_by_client.update(named.keys())

@@ -1,13 +1,9 @@
 """Kafka's command-line tools as the tests call them: a tool's name, its arguments, what it printed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.conformance.client import Client
-from tests.conformance.conftest import BrokerUnderTest
 
 PACKAGES = {"ConfigCommand": "kafka.admin.", "ConsoleConsumer": "org.apache.kafka.tools.consumer."}
 DEFAULT_PACKAGE = "org.apache.kafka.tools."
@@ -49,8 +45,3 @@ class Tools:
 
     def dump(self, file: Path, *options: str) -> Printed:
         return self.run("DumpLogSegments", "--files", file, *options)
-
-
-@pytest.fixture
-def tools(borrow: Callable[[str], Client], broker: BrokerUnderTest) -> Tools:
-    return Tools(borrow("kafka-tools"), broker.bootstrap)

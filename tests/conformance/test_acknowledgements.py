@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client import Client, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.registry import Can, clients_that
 from tests.conformance.segments import batches_on_disk
+from tests.conformance.under_test import Keeper
 
 VALUES = [b"%d" % number for number in range(10)]
 

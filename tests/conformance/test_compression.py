@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client import Client, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.registry import Can, can, clients_that, names_that
 from tests.conformance.segments import batches_on_disk
+from tests.conformance.under_test import Keeper
 
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
 LINGER_MS = 20  # So that a batch holds many records and compresses well.

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.client import Client, ClientError
-from tests.conformance.conftest import Keeper
 from tests.conformance.error_codes import INVALID_CONFIG
 from tests.conformance.registry import Can, clients_that
+from tests.conformance.under_test import Keeper
 from tests.conformance.waiting import eventually
 
 KAFKA_DEFAULTS = {

@@ -3,9 +3,9 @@
 import random
 
 from tests.conformance.client import Client, Record
-from tests.conformance.conftest import BrokerUnderTest, Keeper
 from tests.conformance.proxy import lossy_proxy
 from tests.conformance.registry import Can, clients_that
+from tests.conformance.under_test import BrokerUnderTest, Keeper
 
 IDEMPOTENT = {"idempotence": True, "acks": "all"}
 SHARE_LOST = 0.15

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from tests.conformance.client import Client, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.registry import Can, clients_that
+from tests.conformance.under_test import Keeper
 
 PARTITIONS = 12
 KEYS = [b"user_%d" % number for number in range(40)] + ["заказ".encode(), b"\xff\xfe\x01", b"a", b"abcd", b"abcdefg"]

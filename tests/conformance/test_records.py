@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.error_codes import MESSAGE_TOO_LARGE
 from tests.conformance.registry import Can, can, clients_that, names_that
+from tests.conformance.under_test import Keeper
 
 ALL_BYTES = bytes(range(256))
 HEADERS = [("empty", b""), ("twice", b"1"), ("twice", b"2"), ("ünïcode", "ж".encode())]

@@ -1,8 +1,10 @@
 """A topic deleted and made again under open clients: producers and consumers find the new one by themselves."""
 
+from typing import Any
+
 from tests.conformance.client import Client, Fetched, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.registry import Can, clients_that
+from tests.conformance.under_test import Keeper
 from tests.conformance.waiting import eventually
 
 RECOVERY_S = 30
@@ -26,7 +28,7 @@ def test_an_open_producer_writes_to_the_new_topic(client: Client, keeper: Keeper
 @clients_that(Can.READ, Can.STAY_OPEN)
 def test_an_open_consumer_reads_the_new_topic(client: Client, keeper: Keeper, topic: str) -> None:
     keeper.produce(topic, [Record(value=b"old")] * 3)
-    settings = {"consumer": topic, "reset": "earliest"}
+    settings: dict[str, Any] = {"consumer": topic, "reset": "earliest"}
     assert len(client.fetch(topic, count=3, **settings)) == 3
     recreate(keeper, topic)
 

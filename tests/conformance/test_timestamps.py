@@ -5,9 +5,9 @@ import time
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.conftest import Keeper
 from tests.conformance.error_codes import INVALID_TIMESTAMP
 from tests.conformance.registry import Can, can, clients_that
+from tests.conformance.under_test import Keeper
 
 HOUR_MS = 3_600_000
 # Recent, or retention would take them away; not in order, since the third producer was late (scene 22).

@@ -6,11 +6,9 @@ import re
 import pytest
 
 from tests.conformance.client import Record
-from tests.conformance.conftest import Keeper
-from tests.conformance.kafka_tools import Tools, tools
+from tests.conformance.kafka_tools import Tools
+from tests.conformance.under_test import Keeper
 from tests.conformance.waiting import eventually
-
-__all__ = ["tools"]
 
 # What this issue delivers, by the names that kafka-broker-api-versions prints.
 DELIVERED_APIS = {

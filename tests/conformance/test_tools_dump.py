@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client import Record
-from tests.conformance.conftest import Keeper
-from tests.conformance.kafka_tools import Tools, tools
+from tests.conformance.kafka_tools import Tools
+from tests.conformance.registry import start
+from tests.conformance.under_test import Keeper
 from tests.conformance.waiting import eventually
-
-__all__ = ["tools"]
 
 pytestmark = pytest.mark.needs_directory
 
@@ -68,6 +67,30 @@ def test_producer_snapshots_remember_the_last_batch(tools: Tools, partition_dire
         found = re.search(r"producerId: (\d+) producerEpoch: 0 .*lastSequence: (\d+) lastOffset: (\d+)", printed)
         assert found is not None, printed
         assert int(found[2]) == int(found[3]) == int(snapshot.stem) - 1
+
+
+@pytest.mark.needs_ottla
+def test_metadata_snapshots_are_kafkas_and_the_broker_starts_from_them(tools: Tools) -> None:
+    import ottla.testing
+
+    names = [f"kept-{number}" for number in range(20)]
+    config = {"metadata.log.max.record.bytes.between.snapshots": 500}
+    with ottla.testing.broker(config=config) as broker, start("confluent-kafka", broker.bootstrap_servers) as client:
+        for name in names:
+            client.create_topic(name)
+
+        def snapshots() -> list[Path]:
+            found = sorted(Path(broker.data_dir).rglob("__cluster_metadata-0/*.checkpoint"))
+            assert found
+            return found
+
+        printed = tools.dump(eventually(snapshots)[-1], "--cluster-metadata-decoder").out
+        assert not COMPLAINTS.search(printed), printed
+        assert '"name":"kept-0"' in printed
+        assert "SnapshotHeader" in printed and "SnapshotFooter" in printed
+        broker.kill()
+        broker.restart()
+        assert eventually(client.topics) >= set(names)
 
 
 def test_the_metadata_log_is_kafkas(tools: Tools, keeper: Keeper, topic_name: str, data_dir: Path) -> None:

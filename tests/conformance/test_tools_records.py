@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.client import Record
-from tests.conformance.conftest import Keeper
-from tests.conformance.kafka_tools import Tools, tools
+from tests.conformance.kafka_tools import Tools
 from tests.conformance.segments import batches_on_disk
-
-__all__ = ["tools"]
+from tests.conformance.under_test import Keeper
 
 LINES = ["a:1", "b:2", "a:3"]
 PARSE_KEYS = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.conftest import BrokerUnderTest, Keeper
 from tests.conformance.error_codes import (
     INVALID_PARTITIONS,
     INVALID_REPLICATION_FACTOR,
@@ -16,6 +15,7 @@ from tests.conformance.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from tests.conformance.registry import Can, clients_that, names_that
+from tests.conformance.under_test import BrokerUnderTest, Keeper
 from tests.conformance.waiting import eventually
 
 LONGEST_NAME = 249

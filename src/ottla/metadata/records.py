@@ -6,12 +6,11 @@ between these levels. A committed record that we cannot decode stops the control
 this node another history than its peers have.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from ottla.base.errors import ProtocolError, invariant, violated
 from ottla.wire import api
-from ottla.wire.codec import codec_for
+from ottla.wire.codec import Codec, codec_for
 
 MetadataRecord: TypeAlias = Any
 """One of the record types named below; `image.py` dispatches on its class."""
@@ -36,8 +35,7 @@ _RECORD_TYPES: Final[dict[int, tuple[str, int]]] = {
     21: ("ZkMigrationStateRecord", 0),
     27: ("RegisterControllerRecord", 0),
 }
-Decode: TypeAlias = Callable[[memoryview, int], tuple[MetadataRecord, int]]
-_DECODERS: Final[dict[bytes, Decode]] = {}
+_CODECS: Final[dict[bytes, Codec[Any]]] = {}
 _NUMBERS: Final = {name: (number, version) for number, (name, version) in _RECORD_TYPES.items()}
 
 
@@ -58,9 +56,9 @@ def decode_record(value: bytes | None) -> MetadataRecord:
         violated("a metadata record has a value")
     try:
         # Version, type and version are one byte each as yet: a start-up with 10,000 topics looks them up at once.
-        known = _DECODERS.get(value[:3])
-        decode, position = (known, 3) if known is not None else _decoder(value)
-        record, end = decode(memoryview(value), position)
+        known = _CODECS.get(value[:3])
+        codec, position = (known, 3) if known is not None else _codec_of(value)
+        record, end = codec.decode(memoryview(value), position)
         if end != len(value):
             raise ProtocolError(f"{len(value) - end} bytes left after a {type(record).__name__}")
         return record
@@ -68,7 +66,7 @@ def decode_record(value: bytes | None) -> MetadataRecord:
         violated("a committed metadata record cannot be decoded", reason=str(error), value=value[:64].hex())
 
 
-def _decoder(value: bytes) -> tuple[Decode, int]:
+def _codec_of(value: bytes) -> tuple[Codec[Any], int]:
     """How to decode what follows the frame, and where that begins."""
     view = memoryview(value)
     frame_version, position = _read_unsigned_varint(view, 0)
@@ -78,10 +76,10 @@ def _decoder(value: bytes) -> tuple[Decode, int]:
     version, position = _read_unsigned_varint(view, position)
     if number not in _RECORD_TYPES:
         raise ProtocolError(f"record type {number} is not one this version of Ottla knows")
-    codec = codec_for(getattr(api, _RECORD_TYPES[number][0]), version)
+    codec: Codec[Any] = codec_for(getattr(api, _RECORD_TYPES[number][0]), version)
     if position == 3:
-        _DECODERS[value[:3]] = codec.decode
-    return codec.decode, position
+        _CODECS[value[:3]] = codec
+    return codec, position
 
 
 def _append_unsigned_varint(out: bytearray, value: int) -> None:

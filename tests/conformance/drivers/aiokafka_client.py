@@ -31,7 +31,6 @@ SETTING_NAMES = {
     "idempotence": "enable_idempotence",
     "linger_ms": "linger_ms",
     "batch_bytes": "max_batch_size",
-    "in_flight": None,  # No such setting: one produce request per broker is in flight.
     "max_request_bytes": "max_request_size",
     "request_timeout_ms": "request_timeout_ms",
     "reset": "auto_offset_reset",
@@ -43,7 +42,7 @@ administrators: list[AIOKafkaAdminClient] = []
 
 
 def configuration(settings: dict[str, Any]) -> dict[str, Any]:
-    named = {SETTING_NAMES[name]: value for name, value in settings.items() if SETTING_NAMES.get(name)}
+    named = {SETTING_NAMES[name]: value for name, value in settings.items() if name in SETTING_NAMES}
     if "acks" in settings:
         named["acks"] = "all" if settings["acks"] == "all" else int(settings["acks"])
     if named.get("compression_type") == "none":

@@ -137,10 +137,10 @@ def fetch(
             message = client.poll(left_s)
             if message is None:
                 continue
-            if message.error() is not None:
-                if message.error().retriable() or (known and message.error().code() == NO_SUCH_TOPIC):
+            if (error := message.error()) is not None:
+                if error.retriable() or (known and error.code() == NO_SUCH_TOPIC):
                     continue
-                raise KafkaException(message.error())
+                raise KafkaException(error)
             found.append(described(message))
     finally:
         if consumer is None:

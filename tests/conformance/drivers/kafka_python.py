@@ -37,7 +37,7 @@ consumers: dict[str, KafkaConsumer] = {}
 
 
 def configuration(settings: dict[str, Any]) -> dict[str, Any]:
-    named = {SETTING_NAMES[name]: value for name, value in settings.items() if SETTING_NAMES.get(name)}
+    named = {SETTING_NAMES[name]: value for name, value in settings.items() if name in SETTING_NAMES}
     if "acks" in settings:
         named["acks"] = "all" if settings["acks"] == "all" else int(settings["acks"])
     if named.get("compression_type") == "none":

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ CODES_BY_TEXT = {KafkaError(code).str(): code for code in [*range(-200, 0), *ran
 DELIVERED = re.compile(r"% Message delivered to partition (\d+) \(offset (-?\d+)\)")
 
 
-def run(arguments: list[str | bytes], settings: dict[str, Any], *, stdin: bytes = b"") -> tuple[bytes, str]:
+def run(arguments: Sequence[str | bytes], settings: dict[str, Any], *, stdin: bytes = b"") -> tuple[bytes, str]:
     """Run kcat once; answers its output and what it said on stderr, or raises the error that it named."""
     command: list[str | bytes] = [KCAT, "-b", settings.get("bootstrap", BOOTSTRAP), *arguments]
     for name, value in settings.items():

@@ -1,6 +1,6 @@
 """Finalized features: upgraded, downgraded, or checked without doing it. All updates of a request apply, or none.
 
-What Kafka's features tool sends works: `upgrade` and `downgrade` with --feature and --metadata, `--unsafe`, `--dry-run`;
+What Kafka's features tool sends works: `upgrade` and `downgrade` with --feature and --metadata, --unsafe, --dry-run;
 --release-version also names features that we do not have and is refused whole. A level is granted when this controller
 and every registered broker support it.
 """
