@@ -15,7 +15,7 @@ from typing import Final
 
 from benchmarks.percentiles import percentile
 from benchmarks.rounds import Goal, Metric, Round, Scenario
-from ottla.client.load import LoadConsumer, LoadError, LoadProducer, MessageBlock, payload_at
+from ottla.client.bulk import LoadConsumer, LoadError, LoadProducer, MessageBlock, payload_at
 
 MESSAGE_BYTES: Final = 1024
 TICK_NANOSECONDS: Final = 1_000_000

@@ -7,7 +7,8 @@ from typing import Final
 
 from benchmarks.percentiles import percentile
 from benchmarks.rounds import Goal, Metric, Round, Scenario
-from ottla.client.load import LoadProducer, MessageBlock, produce_load
+from ottla.client.bulk import LoadProducer, MessageBlock
+from ottla.client.load import produce_load
 
 MESSAGE_BYTES: Final = 100
 CLIENTS: Final = 50

@@ -16,7 +16,8 @@ from benchmarks.page_cache import drop_from_cache, memory_bytes
 from benchmarks.peers import Peer
 from benchmarks.rounds import Goal, Metric, Round, Scenario
 from benchmarks.topics import create_topics
-from ottla.client.load import LoadConsumer, LoadError, LoadProducer, MessageBlock, is_partition_end, produce_load
+from ottla.client.bulk import LoadConsumer, LoadError, LoadProducer, MessageBlock, is_partition_end
+from ottla.client.load import produce_load
 
 MESSAGE_BYTES: Final = 1024
 MEMORY_MULTIPLE: Final = 1.1

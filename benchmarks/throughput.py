@@ -10,17 +10,15 @@ from typing import Final, Self
 
 from benchmarks.payloads import event_payloads
 from benchmarks.rounds import Goal, Metric, Round, Scenario
-from ottla.client.load import (
+from ottla.client.bulk import (
     MESSAGES_PER_CALL,
     LoadConsumer,
     LoadError,
     LoadProducer,
-    LoadResult,
     MessageBlock,
-    consume_load,
     message_at,
-    produce_load,
 )
+from ottla.client.load import LoadResult, consume_load, produce_load
 
 KILOBYTE: Final = 1024
 COUNT_1K: Final = 1_000_000
@@ -31,6 +29,7 @@ COUNT_MANY: Final = 300_000
 FAN_OUT_READERS: Final = 5
 FAN_OUT_MESSAGES_PER_SECOND: Final = 112_305  # of 1 KB: the 115 MB/s of the sizing example
 FAN_OUT_SECONDS: Final = 5
+CATCH_UP_SECONDS_MAX: Final = 30.0
 
 
 def _produce(
@@ -99,22 +98,22 @@ def _produce_to_many_partitions(turn: Round) -> Mapping[str, float]:
 class _TailReader(threading.Thread):
     """Follows the end of a partition and notes how far behind it ever was, in messages."""
 
-    def __init__(self, bootstrap: str, topic: str, *, count: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, *, count: int, over: threading.Event) -> None:
         super().__init__(daemon=True)
         self._consumer = LoadConsumer(bootstrap, topic)
         self._consumer.start(0, 0)
         self._count = count
+        self._over = over
         self.read_count = 0
         self.finished_at = 0.0
         self.failure = ""
 
     def run(self) -> None:
         with self._consumer as consumer:
-            while self.read_count < self._count:
-                addresses = consumer.read_arrived(timeout_ms=10_000)
+            while self.read_count < self._count and not self._over.is_set():
+                addresses = consumer.read_arrived(timeout_ms=1_000)
                 if not addresses:
-                    self.failure = f"nothing to read for 10 s after {self.read_count} messages"
-                    return
+                    continue
                 last_offset = message_at(addresses[-1]).offset
                 consumer.release()
                 self.read_count += len(addresses)
@@ -129,17 +128,22 @@ def _fan_out(turn: Round) -> Mapping[str, float]:
     seconds = 1 if turn.quick else FAN_OUT_SECONDS
     rate = turn.scaled(FAN_OUT_MESSAGES_PER_SECOND)
     count = rate * seconds
-    readers = [_TailReader(turn.peer.bootstrap, topic, count=count) for _ in range(FAN_OUT_READERS)]
-    for reader in readers:
-        reader.start()
-    with _CpuCost(turn) as cost:
-        started = time.perf_counter()
-        largest_lag = _produce_paced(turn.peer.bootstrap, topic, rate=rate, count=count, readers=readers)
+    over = threading.Event()
+    readers = [_TailReader(turn.peer.bootstrap, topic, count=count, over=over) for _ in range(FAN_OUT_READERS)]
+    try:
         for reader in readers:
-            reader.join()
-            if reader.failure:
-                raise LoadError(reader.failure)
-        elapsed = max(reader.finished_at for reader in readers) - started
+            reader.start()
+        with _CpuCost(turn) as cost:
+            started = time.perf_counter()
+            largest_lag = _produce_paced(turn.peer.bootstrap, topic, rate=rate, count=count, readers=readers)
+            for reader in readers:
+                reader.join(CATCH_UP_SECONDS_MAX)
+    finally:
+        over.set()
+    for reader in readers:
+        if reader.failure or not reader.finished_at:
+            raise LoadError(reader.failure or f"a reader has {reader.read_count} of {count} messages")
+    elapsed = max(reader.finished_at for reader in readers) - started
     return {
         "read": FAN_OUT_READERS * count * KILOBYTE / elapsed / 1e6,
         "lag": largest_lag,

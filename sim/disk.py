@@ -192,6 +192,7 @@ class SimulatedFile:
 _CHANGING: Final = frozenset(
     ("pwrite", "truncate", "sync", "create", "make_directory", "rename", "remove", "sync_directory")
 )
+_NEEDING_SPACE: Final = frozenset(("pwrite", "create", "make_directory", "rename"))
 
 
 class SimulatedDisk:
@@ -227,7 +228,7 @@ class SimulatedDisk:
         self._crash_at = None if change is None else self.change_count + change
 
     def fail_at(self, call: int | None, error: int = errno.EIO) -> None:
-        """Call number `call` from now fails once, reads included."""
+        """Call number `call` from now fails once, reads included; ENOSPC waits for the next call that needs space."""
         self._fail_at = None if call is None else self.call_count + call
         self._fail_errno = error
 
@@ -251,10 +252,14 @@ class SimulatedDisk:
                 raise SimulatedCrash(f"before {call} {path}")
             self.change_count += 1
         self.call_count += 1
-        if self.call_count - 1 == self._fail_at:
+        if self._fail_at is not None and self.call_count > self._fail_at and self._can_fail(call):
+            self._fail_at = None
             if on_error is not None:
                 on_error()
             raise OSError(self._fail_errno, os.strerror(self._fail_errno), path)
+
+    def _can_fail(self, call: str) -> bool:
+        return self._fail_errno != errno.ENOSPC or call in _NEEDING_SPACE
 
     def room_bytes(self) -> int:
         return UNBOUNDED_BYTES if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())

@@ -24,6 +24,7 @@ from sim.disk import Kept, SimulatedCrash, SimulatedDisk
 from sim.log_model import LogModel
 from sim.trace import Trace
 
+STEP_COUNT: Final = 120
 DATA: Final = "/data/logs"
 PARTITION: Final = TopicPartition("orders", 0)
 TOPIC_ID: Final = UUID(int=7)
@@ -254,8 +255,8 @@ class LogScenario:
         else:
             act()
 
-    def live(self, step_count: int) -> None:
-        """A whole life, checked now and then and at its end."""
+    def run(self, step_count: int = STEP_COUNT) -> str:
+        """A whole life, checked now and then and at its end. Returns the digest of its trace."""
         self.open()
         for number in range(step_count):
             self.step()
@@ -264,6 +265,7 @@ class LogScenario:
         self.crash(self.chance.choice(tuple(Kept)))
         self.restart()
         self.model.check(self.log)
+        return self.trace.digest()
 
 
 def with_config(config: LogConfig, **changes: Any) -> LogConfig:

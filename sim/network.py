@@ -105,7 +105,11 @@ class SimulatedTransport:
 
     def write(self, parts: Parts) -> None:
         if not self._closed:
-            data = b"".join(_content(part) for part in parts)
+            try:
+                data = b"".join(_content(part) for part in parts)
+            except OSError:  # A segment that cannot be read ends the connection, as on a real socket.
+                self.close()
+                return
             self._backlog_bytes += len(data)
             self._to_client.send(data)
 

@@ -105,6 +105,7 @@ class SimulatedNode:
         assert self._context is not None
         await self._context.run(self._world.loop.create_task, self._stop(), name="stop node")
         self._host.is_alive = False
+        self._world.loop.bury(self._host)  # The process ends, whatever it was still doing.
 
     async def _stop(self) -> None:
         assert self._housekeeping is not None

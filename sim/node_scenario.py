@@ -6,6 +6,7 @@ whose creation was acknowledged exists. With `flush.messages=1` the power may go
 """
 
 import asyncio
+import errno
 from collections import Counter
 from typing import Final
 
@@ -33,6 +34,7 @@ _AGAIN: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
     )
 )
 
@@ -76,12 +78,16 @@ class NodeScenario:
         chance = self.world.random
         for _ in range(DEATH_COUNT):
             await asyncio.sleep(chance.random() * 2)
-            match chance.randrange(3):
+            match chance.randrange(4):
                 case 0:
                     await self.node.stop()
                     self.hits["clean restart"] += 1
                 case 1:
                     self._kill("killed between two instructions")
+                case 2:
+                    self.world.disk.fail_at(chance.randint(0, 30), chance.choice((errno.EIO, errno.ENOSPC)))
+                    await asyncio.sleep(chance.random() * 3)
+                    self._kill("killed after a disk error")
                 case _:
                     self.node.die_at(chance.randint(0, 15))
                     await asyncio.sleep(chance.random())

@@ -3,12 +3,11 @@
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.error_codes import OFFSET_OUT_OF_RANGE
+from tests.conformance.error_codes import LIBRDKAFKA_RESET_REFUSED, OFFSET_OUT_OF_RANGE
 from tests.conformance.registry import Can, clients_that
 from tests.conformance.under_test import Keeper
 
 RECORD_COUNT = 10
-LIBRDKAFKA_RESET_REFUSED = -140  # How librdkafka reports OFFSET_OUT_OF_RANGE where it may not reset.
 UP_TO_THE_HIGH_WATERMARK = -1
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.error_codes import MESSAGE_TOO_LARGE
+from tests.conformance.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
 from tests.conformance.registry import Can, can, clients_that, names_that
 from tests.conformance.under_test import Keeper
 
@@ -77,6 +77,16 @@ def test_a_topic_may_allow_larger_messages(client: Client, keeper: Keeper, topic
     client.produce(topic_name, [Record(value=value)], **LARGER_THAN_THE_BROKER_ALLOWS)
     [found] = client.fetch(topic_name, count=1)
     assert found.value == value
+
+
+@clients_that(Can.WRITE)
+def test_a_compacted_topic_takes_no_record_without_a_key(client: Client, keeper: Keeper, topic_name: str) -> None:
+    keeper.create(topic_name, configs={"cleanup.policy": "compact"})
+    [refused] = client.attempt(topic_name, [Record(key=None, value=b"v")])
+    assert isinstance(refused, ClientError)
+    assert refused.code == INVALID_RECORD, refused
+    [stored] = client.produce(topic_name, [Record(key=b"k", value=b"v")])
+    assert stored.offset == 0
 
 
 @clients_that(Can.WRITE, Can.READ)

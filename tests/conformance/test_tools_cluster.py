@@ -163,6 +163,21 @@ def test_the_cluster_id(tools: Tools, keeper: Keeper) -> None:
     assert printed.strip() == f"Cluster ID: {keeper.client.call('describe_cluster')['cluster_id']}"
 
 
+def test_the_only_endpoint_is_listed(tools: Tools) -> None:
+    host, port = tools.bootstrap.rsplit(":", 1)
+    printed = tools.run("ClusterTool", "list-endpoints", "--bootstrap-server", tools.bootstrap).lines
+    assert [line.split()[1:3] for line in printed[1:]] == [[host, port]]
+
+
+def test_producers_are_described(tools: Tools, keeper: Keeper, topic: str) -> None:
+    keeper.produce(topic, [Record(value=b"v")] * 4, idempotence=True)
+    of_partition = ("--topic", topic, "--partition", "0")
+    [header, producer] = tools.ask("TransactionsCommand", "describe-producers", *of_partition).lines
+    shown = dict(zip(header.split(), producer.split(), strict=True))
+    assert (shown["ProducerEpoch"], shown["LastSequence"]) == ("0", "3")
+    assert shown["CurrentTransactionStartOffset"] == "None"
+
+
 def test_log_dirs_are_described(tools: Tools, keeper: Keeper, topic: str) -> None:
     keeper.produce(topic, [Record(value=b"x" * 5000)])
     described = json.loads(tools.ask("LogDirsCommand", "--describe", "--topic-list", topic).lines[-1])

@@ -19,13 +19,24 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataStore:
-    def __init__(self, *, log: PartitionLog, disk: Disk, clock: Clock, workers: Workers, snapshot_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        log: PartitionLog,
+        disk: Disk,
+        clock: Clock,
+        workers: Workers,
+        snapshot_bytes: int,
+        snapshot_seconds: float,
+    ) -> None:
         self.log = log
         self._clock = clock
         self._workers = workers
         self._snapshots = SnapshotFiles(disk, log.directory)
         self._snapshot_bytes = snapshot_bytes
+        self._snapshot_seconds = snapshot_seconds
         self._bytes_at_snapshot = log.size_bytes
+        self._snapshot_at = clock.monotonic()
         self._lock = asyncio.Lock()
         self._failed: OSError | None = None
 
@@ -47,7 +58,7 @@ class MetadataStore:
 
     async def maybe_snapshot(self, image: MetadataImage) -> bool:
         """Writes a snapshot when the log has grown enough, and drops what lies before it. `OSError`: tried again later."""
-        if self.log.size_bytes - self._bytes_at_snapshot < self._snapshot_bytes or self._failed is not None:
+        if not self._is_snapshot_due() or self._failed is not None:
             return False
         copy = image.copy()
         await self._workers.run(self._snapshots.write, copy, self._clock.now_ms())
@@ -61,5 +72,12 @@ class MetadataStore:
         await self._workers.run(self.log.rename_deleted, expired)
         await self._workers.run(self.log.delete_files, expired)
         self._bytes_at_snapshot = self.log.size_bytes
+        self._snapshot_at = self._clock.monotonic()
         logger.info("metadata snapshot written up to offset %d", copy.offset)
         return True
+
+    def _is_snapshot_due(self) -> bool:
+        """By what was appended since the last one, or by time if there was anything."""
+        new_bytes = self.log.size_bytes - self._bytes_at_snapshot
+        waited = self._clock.monotonic() - self._snapshot_at
+        return new_bytes >= self._snapshot_bytes or (new_bytes > 0 and 0 < self._snapshot_seconds <= waited)

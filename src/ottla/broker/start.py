@@ -19,7 +19,11 @@ from ottla.log.handles import HandleCache
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.bootstrap import new_cluster_id, usable_uuid
 from ottla.metadata.configs import BrokerConfig
-from ottla.metadata.controller.brokers import decide_register_broker, decide_unfence_broker
+from ottla.metadata.controller.brokers import (
+    decide_register_broker,
+    decide_register_controller,
+    decide_unfence_broker,
+)
 from ottla.metadata.controller.decision import ControllerSettings, broker_layers
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.quorum_of_one import QuorumOfOne, open_quorum_of_one
@@ -70,6 +74,7 @@ async def open_node(
         clock=world.clock,
         workers=world.workers,
         snapshot_bytes=config.integer("metadata.log.max.record.bytes.between.snapshots"),
+        snapshot_seconds=config.integer("metadata.log.max.snapshot.interval.ms") / 1000,
     )
     runtime = ControllerRuntime(QuorumOfOne(log, world.clock, opened.epoch, store.wait_durable), opened.image)
     settings = ControllerSettings(
@@ -157,11 +162,29 @@ async def _register(
     *,
     clean: bool,
 ) -> int:
+    """This node as the cluster's controller and as its broker; returns the broker epoch."""
     node_id = config.integer("node.id")
-    request = api.BrokerRegistrationRequest(
+    incarnation_id = usable_uuid(world.new_uuid)
+    controller = api.ControllerRegistrationRequest(
+        controller_id=node_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            api.ControllerRegistrationRequest.Listener(
+                name=one.name, host=one.host, port=one.port, security_protocol=PLAINTEXT
+            )
+            for one in listeners
+        ],
+        features=[
+            api.ControllerRegistrationRequest.Feature(
+                name=name, min_supported_version=feature.min_version, max_supported_version=feature.max_version
+            )
+            for name, feature in SUPPORTED_FEATURES.items()
+        ],
+    )
+    broker = api.BrokerRegistrationRequest(
         broker_id=node_id,
         cluster_id=cluster_id,
-        incarnation_id=usable_uuid(world.new_uuid),
+        incarnation_id=incarnation_id,
         listeners=[
             api.BrokerRegistrationRequest.Listener(
                 name=one.name, host=one.host, port=one.port, security_protocol=PLAINTEXT
@@ -177,7 +200,8 @@ async def _register(
         rack=config.string("broker.rack"),
         log_dirs=[directory.directory_id for directory in directories],
     )
-    broker_epoch = await runtime.submit(lambda image: decide_register_broker(image, request))
+    await runtime.submit(lambda image: decide_register_controller(image, controller))
+    broker_epoch = await runtime.submit(lambda image: decide_register_broker(image, broker))
     await runtime.submit(lambda image: decide_unfence_broker(image, node_id, broker_epoch, new_leader_epochs=not clean))
     return broker_epoch
 

@@ -24,9 +24,8 @@ from ottla.wire.batch import (
 )
 from ottla.wire.compression import Codec
 
-RECORDS_MAX: Final = (
-    2**30
-)  # Half of what relative offsets can number: a segment with room for one offset has it for all.
+RECORDS_MAX: Final = 2**24  # More than any client puts into a batch; a lie about it must not eat up the offsets.
+RECORD_BYTES_MIN: Final = 7  # An empty record: length, attributes, two deltas, null key, null value, no headers.
 
 _unpack_header = HEADER.unpack_from
 _SUSPICIOUS_BITS: Final = CODEC_MASK | CONTROL_BIT | LOG_APPEND_TIME_BIT
@@ -53,7 +52,7 @@ def check_client_batch(batch: memoryview, limits: BatchLimits, now_ms: Timestamp
         raise ApiError(ErrorCode.INVALID_RECORD, f"{size_bytes} bytes hold no record batch")
     header = _unpack_header(batch)
     (
-        base_offset,
+        _,
         batch_length,
         _,
         magic,
@@ -75,12 +74,12 @@ def check_client_batch(batch: memoryview, limits: BatchLimits, now_ms: Timestamp
         raise _too_large(size_bytes, limits)
     if crc32c(batch[ATTRIBUTES_AT:]) != crc:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum does not match its bytes")
-    if base_offset != 0:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"a producer's batch starts at offset 0, not {base_offset}")
     if last_offset_delta + 1 != record_count or not 0 < record_count <= RECORDS_MAX:
         raise ApiError(
             ErrorCode.INVALID_RECORD, f"{record_count} records cannot have the last offset delta {last_offset_delta}"
         )
+    if size_bytes - HEADER_BYTES < (record_count * RECORD_BYTES_MIN if attributes & CODEC_MASK == 0 else 1):
+        raise ApiError(ErrorCode.INVALID_RECORD, f"{record_count} records do not fit in {size_bytes} bytes")
     if attributes & _SUSPICIOUS_BITS > _LARGEST_INNOCENT:
         raise _wrong_attributes(attributes)
     if producer_id >= 0 and (base_sequence < 0 or producer_epoch < 0):

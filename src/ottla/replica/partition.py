@@ -127,7 +127,8 @@ class Partition:
         log = self.log
         if self._inspects:
             try:
-                batch = await self._inspect(batch)
+                async with self.storage.inspections:
+                    batch = await self._inspect(batch)
             except ProtocolError as error:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
         if log.should_roll(len(batch), self._clock.now_ms()):

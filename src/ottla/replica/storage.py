@@ -16,6 +16,7 @@ from ottla.log.directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
+INSPECTIONS_MAX: Final = 2
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,6 +30,8 @@ class Storage:
         self._refusal: str | None = None
         self._retry_at: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # Looking into a batch unpacks it: two at a time are enough work for our threads and bound the memory.
+        self.inspections = asyncio.Semaphore(INSPECTIONS_MAX)
 
     @property
     def refusal(self) -> str | None:

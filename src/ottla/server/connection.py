@@ -131,6 +131,15 @@ class Connection:
 
     # -- receiving ---------------------------------------------------------------------------------------------------
 
+    @property
+    def must_grow(self) -> bool:
+        """Whether the next read needs a buffer larger than any small request does: that is what memory is bounded for."""
+        return self._end == self._own >= FIRST_READ_BYTES
+
+    @property
+    def holds_large_buffer(self) -> bool:
+        return self._own > FIRST_READ_BYTES
+
     def get_buffer(self) -> memoryview:
         if not self._own:
             self._view = self._scratch.view

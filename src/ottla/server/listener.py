@@ -23,6 +23,7 @@ ACCEPTS_PER_EVENT_MAX: Final = 64
 ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist are served meanwhile.
 LISTEN_BACKLOG: Final = 1024
 SWEEP_SECONDS: Final = 5.0
+STALLED_SECONDS_MAX: Final = 10.0
 DRAIN_POLL_SECONDS: Final = 0.005  # Once in a process's life; an event per connection would cost all of it.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -144,11 +145,19 @@ class SocketServer:
     # -- sweeping and stopping ---------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Closes connections without a whole request for `connections.max.idle.ms`; quiet ones give buffers back."""
+        """Closes connections without a whole request for `connections.max.idle.ms`; quiet ones give buffers back.
+
+        Who holds memory that others wait for must get on: half a large request for too long closes its connection.
+        """
         now = self._clock.monotonic()
         for connection in tuple(self.connections):
             quiet = now - connection.last_active
             if quiet > self._idle_seconds_max and not connection.busy:
+                connection.close()
+            elif quiet > STALLED_SECONDS_MAX and connection.holds_large_buffer and self.memory.is_short:
+                logger.warning(
+                    "closing connection from %s: half a request, and others need the memory", connection.peer
+                )
                 connection.close()
             elif quiet > SWEEP_SECONDS:
                 connection.release_idle_buffer()

@@ -1,7 +1,9 @@
 """The bytes of requests that are being received, bounded over all connections (`queued.max.request.bytes`).
 
-Counted are the connections' own buffers. Past the limit a connection is not read from until there is room; one connection
-at a time is let through all the same, so that half-received requests cannot block each other for ever.
+Counted are the connections' own buffers. Past the limit no buffer grows beyond what a small request needs: a connection
+that would have to is not read from until there is room, while small requests go on. One connection at a time is let
+through all the same, so that half-received requests cannot block each other for ever, and the sweep (listener.py) closes
+those that do not get on while others wait for their memory.
 """
 
 from typing import Final, Protocol
@@ -36,7 +38,7 @@ class RequestMemory:
         self._waiting: dict[Reader, None] = {}
 
     def admit(self, reader: Reader) -> bool:
-        """Whether `reader` may read now; if not, it is resumed later."""
+        """Whether the buffer of `reader` may grow now; if not, it is resumed later."""
         if self.used_bytes <= self.limit_bytes or self._privileged is reader:
             return True
         if self._privileged is None:
@@ -44,6 +46,11 @@ class RequestMemory:
             return True
         self._waiting[reader] = None
         return False
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._waiting)
 
     def reserve(self, count: int) -> None:
         self.used_bytes += count

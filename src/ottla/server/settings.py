@@ -23,7 +23,7 @@ DEFAULT_PORT: Final = 9092
 DEFAULT_NODE_ID: Final = 1
 LISTENER: Final = "PLAINTEXT"
 # Not settings of a broker but of other programs of ours.
-_OTHER_ENVIRONMENT: Final = frozenset({"OTTLA_BOOTSTRAP_SERVERS", "OTTLA_PROFILE", "OTTLA_CONFORMANCE_BOOTSTRAP"})
+_OTHER_ENVIRONMENT: Final = ("OTTLA_BOOTSTRAP_", "OTTLA_CHAOS_", "OTTLA_CONFORMANCE_", "OTTLA_DEMO_", "OTTLA_PROFILE")
 
 
 class SettingsError(Exception):
@@ -86,7 +86,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     names = {ENVIRONMENT_PREFIX + name.upper().replace(".", "_"): name for name in BROKER_CONFIGS}
     settings: dict[str, object] = {}
     for variable, value in environment.items():
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in _OTHER_ENVIRONMENT:
+        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(_OTHER_ENVIRONMENT):
             if variable not in names:
                 raise SettingsError(f"environment variable {variable} is no setting of a broker")
             settings[names[variable]] = value

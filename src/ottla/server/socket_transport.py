@@ -92,10 +92,10 @@ class SocketTransport:
     def _on_readable(self) -> None:
         connection = self._connection
         assert connection is not None
-        if not self._memory.admit(self):
-            self.pause_reading()
-            return
         for _ in range(READS_PER_EVENT_MAX):
+            if connection.must_grow and not self._memory.admit(self):
+                self.pause_reading()
+                return
             buffer = connection.get_buffer()
             try:
                 count = self._sock.recv_into(buffer)

@@ -14,7 +14,7 @@ from ottla.base.types import Offset, TimestampMs
 from ottla.wire.batch import HEADER_BYTES, LOG_APPEND_TIME_BIT, MAGIC, BatchHeader, parse_header
 from ottla.wire.compression import decompress
 
-DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024  # Of one batch, unless the caller knows better.
+DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024  # Of one batch, unless the caller knows better.
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1

@@ -7,21 +7,19 @@ import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.client import librdkafka
-from ottla.client.librdkafka import ClientError, Message
-from ottla.client.load import (
+from ottla.client.bulk import (
     LoadConsumer,
-    LoadError,
     LoadProducer,
     MessageBlock,
-    ReadTally,
-    consume_load,
     is_partition_end,
     message_at,
     payload_at,
-    produce_load,
 )
+from ottla.client.librdkafka import ClientError, Message
+from ottla.client.load import LoadError, ReadTally, consume_load, produce_load
 
 PRODUCE_API = 0
+NOWHERE = "127.0.0.1:1"
 
 
 class TestCluster:
@@ -182,14 +180,29 @@ def test_a_message_the_client_refuses_is_an_error(cluster: TestCluster) -> None:
         produce_load(cluster.bootstrap, topic, message_bytes=2_000_000, count=1)
 
 
-def test_an_unreachable_cluster_is_an_error(cluster: TestCluster) -> None:
-    topic = cluster.create("unreachable")
-    with pytest.raises(LoadError, match="not delivered"), LoadProducer("127.0.0.1:1", topic, config=SHORT) as producer:
+def test_a_message_that_times_out_is_an_error() -> None:
+    config = {"message.timeout.ms": 50}
+    with LoadProducer(NOWHERE, "topic", config=config) as producer, pytest.raises(LoadError, match="not delivered"):
         producer.send(MessageBlock([b"payload"], length=1), 1)
         producer.wait_delivered()
 
 
-SHORT = {"message.timeout.ms": 50}
+def test_patience_ends_when_no_acknowledgement_comes() -> None:
+    block = MessageBlock([b"payload"], length=2)
+    with LoadProducer(NOWHERE, "topic", stall_seconds_max=0.1) as producer:
+        producer.send(block, 2)
+        with pytest.raises(LoadError, match="2 messages wait"):
+            producer.wait_delivered()
+
+
+def test_patience_ends_when_the_queue_stays_full() -> None:
+    block = MessageBlock([b"payload"], length=2)
+    config = {"queue.buffering.max.messages": 1}
+    with (
+        LoadProducer(NOWHERE, "topic", config=config, stall_seconds_max=0.1) as producer,
+        pytest.raises(LoadError, match="1 messages wait"),
+    ):
+        producer.send(block, 2)
 
 
 def test_an_unknown_partition_is_an_error(cluster: TestCluster) -> None:

@@ -1,6 +1,7 @@
 """The metadata log of one node over a real partition log and a simulated disk."""
 
 import asyncio
+import itertools
 from random import Random
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from ottla.metadata.quorum_state import read_quorum_state
 from ottla.metadata.snapshot import SnapshotFiles
 from ottla.wire.records import ControlType, batches, control_type_of, records_of
 from sim.clock import SimulatedClock
-from sim.disk import Kept, SimulatedDisk
+from sim.disk import Kept, SimulatedCrash, SimulatedDisk
 from tests.unit.metadata.cluster import broker_record, replay, topic_records
 
 DIRECTORY = "/data/__cluster_metadata-0"
@@ -192,3 +193,32 @@ def test_a_long_log_is_read_in_pieces(machine, monkeypatch):
     for number in range(20):
         machine.append(image, *topic_records(f"t{number}", number=number))
     assert list(load_image(machine.disk, DIRECTORY, machine.log).topics) == list(image.topics)
+
+
+# ---- crashes ----
+
+
+@pytest.mark.parametrize("kept", list(Kept))
+def test_a_crash_at_every_disk_operation_loses_nothing_that_was_committed(kept):
+    """Appends, a snapshot, a restart: the machine dies before each change of the disk in turn."""
+    for change in itertools.count():
+        machine = Machine()
+        image = machine.start()
+        machine.append(image, *topic_records("before"))
+        committed = ["before"]
+        machine.disk.crash_at(change)
+        try:
+            for number in range(2, 4):
+                machine.append(image, *topic_records(f"t{number}", number=number))
+                committed.append(f"t{number}")
+                SnapshotFiles(machine.disk, DIRECTORY).write(image, machine.clock.now_ms())
+            machine.start()
+        except SimulatedCrash:
+            machine.disk.crash(kept)
+        else:
+            break
+        found = machine.start()
+        assert list(found.topics)[: len(committed)] == committed
+        assert set(found.topics) <= {"before", "t2", "t3"}
+        assert all(len(topic.partitions) == 1 for topic in found.topics.values())
+    assert change > 10

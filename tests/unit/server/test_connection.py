@@ -262,6 +262,30 @@ def test_a_client_that_does_not_read_is_not_served_on() -> None:
     assert world.transport.reading
 
 
+def test_only_large_requests_need_memory_and_one_at_a_time_is_let_through() -> None:
+    world = World(memory_bytes=100_000)
+    world.memory.reserve(200_000)
+    world.receive(request(1, b"small") + request(2, b"x" * 30_000))
+    assert not world.connection.must_grow
+    assert world.service.started == [1, 2]
+    data = request(3, b"y" * 500_000)
+    position = 0
+    while not world.connection.must_grow:
+        buffer = world.connection.get_buffer()
+        count = min(len(buffer), len(data) - position)
+        buffer[:count] = data[position : position + count]
+        world.connection.buffer_updated(count)
+        position += count
+    first, second = FakeTransport(), FakeTransport()
+    assert world.memory.admit(first)
+    second.reading = False
+    assert not world.memory.admit(second)
+    assert world.memory.is_short
+    world.memory.finished(first)
+    assert second.reading and not world.memory.is_short
+    assert world.memory.admit(second)
+
+
 def test_closing_cancels_what_waits() -> None:
     async def scene() -> None:
         world = World()

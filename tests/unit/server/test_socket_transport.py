@@ -41,6 +41,7 @@ class Listening:
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(10))
         self.received = b""
+        self.must_grow = False
         self.rooms = 0
         self.closed = False
 

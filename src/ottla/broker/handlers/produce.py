@@ -34,8 +34,10 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                 continue
             try:
                 partition = node.partitions.leader_of(topic, index)
-                if batch is None or len(batch) == 0:
+                if batch is None or len(batch) <= _ATTRIBUTES_LOW_BYTE:
                     raise ApiError(ErrorCode.INVALID_RECORD, "no records")
+                if batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
+                    raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet (docs/GAPS.md)")
                 result = await partition.append(batch)
             except ApiError as error:
                 outcomes.append(_refused(index, error))

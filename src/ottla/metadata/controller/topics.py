@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -54,12 +55,13 @@ def decide_create_topics(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(image, name, new_keys)
             planned = _plan_topic(image, topic, settings)
-            if len(records) + len(planned) > RECORDS_PER_DECISION_MAX:
+            new_records = planned.records
+            if len(records) + len(new_records) > RECORDS_PER_DECISION_MAX:
                 raise too_large()
         except ApiError as error:
             results.append(_refused_creation(name, error))
         else:
-            records += planned
+            records += new_records
             results.append(_created(image, planned, settings, describe_configs))
     if request.validate_only:
         records = []
@@ -84,10 +86,27 @@ def _check_new_name(image: MetadataImage, name: str, new_keys: dict[str, str]) -
         new_keys[key] = name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTopic:
+    topic: api.TopicRecord
+    configs: dict[str, str]
+    partitions: list[api.PartitionRecord]
+
+    @property
+    def records(self) -> list[MetadataRecord]:
+        """The topic, its configurations, its partitions: in this order, as Kafka's readers expect."""
+        configs = [
+            api.ConfigRecord(
+                resource_type=ConfigResourceType.TOPIC, resource_name=self.topic.name, name=name, value=value
+            )
+            for name, value in self.configs.items()
+        ]
+        return [self.topic, *configs, *self.partitions]
+
+
 def _plan_topic(
     image: MetadataImage, topic: api.CreateTopicsRequest.CreatableTopic, settings: ControllerSettings
-) -> list[MetadataRecord]:
-    """The topic, its configurations, its partitions: in this order, as Kafka's readers expect."""
+) -> PlannedTopic:
     configs = _checked_configs(topic.configs)
     topic_id = settings.new_uuid()
     replica_lists = (
@@ -95,15 +114,13 @@ def _plan_topic(
     )
     if len(replica_lists) + len(configs) + 1 > RECORDS_PER_DECISION_MAX:
         raise too_large()
-    records: list[MetadataRecord] = [api.TopicRecord(name=topic.name, topic_id=topic_id)]
-    records += (
-        api.ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
-        for name, value in configs.items()
+    return PlannedTopic(
+        topic=api.TopicRecord(name=topic.name, topic_id=topic_id),
+        configs=configs,
+        partitions=[
+            partition_record(image, topic_id, partition, replicas) for partition, replicas in enumerate(replica_lists)
+        ],
     )
-    records += (
-        partition_record(image, topic_id, partition, replicas) for partition, replicas in enumerate(replica_lists)
-    )
-    return records
 
 
 def _checked_configs(configs: Sequence[api.CreateTopicsRequest.CreatableTopicConfig]) -> dict[str, str]:
@@ -171,19 +188,17 @@ def _manual_replicas(image: MetadataImage, topic: api.CreateTopicsRequest.Creata
 
 
 def _created(
-    image: MetadataImage, records: list[MetadataRecord], settings: ControllerSettings, describe_configs: bool
+    image: MetadataImage, planned: PlannedTopic, settings: ControllerSettings, describe_configs: bool
 ) -> api.CreateTopicsResponse.CreatableTopicResult:
-    topic = records[0]
-    configs: dict[str, str] = {record.name: record.value for record in records[1:] if hasattr(record, "value")}
-    factor = len(records[-1].replicas)
+    factor = len(planned.partitions[0].replicas)
     return api.CreateTopicsResponse.CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic.topic_id,
+        name=planned.topic.name,
+        topic_id=planned.topic.topic_id,
         error_code=ErrorCode.NONE,
         error_message=None,
-        num_partitions=len(records) - len(configs) - 1,
+        num_partitions=len(planned.partitions),
         replication_factor=factor,
-        configs=_described(image, configs, factor, settings) if describe_configs else None,
+        configs=_described(image, planned.configs, factor, settings) if describe_configs else None,
     )
 
 
