@@ -106,8 +106,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def bury(self, host: Host) -> None:
         """The host's tasks stay as they are, for ever: nothing of them runs, not even their `finally`."""
-        for task in asyncio.all_tasks(self):
-            if self._task_hosts.get(task) is host:
+        for task in self.living_tasks():
+            if self._task_hosts[task] is host:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 self._graves.append(task)
                 coroutine = task.get_coro()
@@ -121,8 +121,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             if not handle.cancelled():
                 self._ready.append(handle)
 
-    def living_tasks(self) -> set[asyncio.Task[Any]]:
-        return asyncio.all_tasks(self) - set(self._graves)
+    def living_tasks(self) -> list[asyncio.Task[Any]]:
+        """In the order of their creation: `asyncio.all_tasks` is a set, and sets differ from run to run."""
+        return [task for task in list(self._task_hosts) if not task.done() and task not in self._graves]
 
     def is_running(self) -> bool:
         return self._running
@@ -211,6 +212,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return
 
 
+async def _settle(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def run(loop: SimulatedLoop, main: Coroutine[Any, Any, T]) -> T:
     """Runs `main` to its end, cancels what it left behind, closes the loop."""
     try:
@@ -219,7 +224,7 @@ def run(loop: SimulatedLoop, main: Coroutine[Any, Any, T]) -> T:
         for task in left:
             task.cancel()
         if left:
-            loop.run_until_complete(asyncio.wait(left))
+            loop.run_until_complete(_settle(left))
     except BaseException:
         loop._errors.clear()
         loop.close()

@@ -50,7 +50,7 @@ class SimulatedNode:
         self._dispatcher: Dispatcher | None = None
         self._scratch = Scratch()
         self._memory = RequestMemory(REQUEST_BYTES_MAX)
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # A set's order would differ from run to run.
         self._connection_count = 0
         self._death: asyncio.Future[None] = world.loop.create_future()
         world.disk.on_death = self._on_death
@@ -75,7 +75,7 @@ class SimulatedNode:
         token = HOST.set(self._host)
         self._context = copy_context()
         HOST.reset(token)
-        self._scratch, self._memory, self._connections = Scratch(), RequestMemory(REQUEST_BYTES_MAX), set()
+        self._scratch, self._memory, self._connections = Scratch(), RequestMemory(REQUEST_BYTES_MAX), {}
         started = self._context.run(self._world.loop.create_task, self._start(), name="start node")
         self._death = self._world.loop.create_future()
         await asyncio.wait((started, self._death), return_when=asyncio.FIRST_COMPLETED)
@@ -153,7 +153,7 @@ class SimulatedNode:
             scratch=self._scratch,
             memory=self._memory,
             request_bytes_max=REQUEST_BYTES_MAX,
-            on_closed=self._connections.discard,
+            on_closed=lambda closed: self._connections.pop(closed, None),
         )
-        self._connections.add(connection)
+        self._connections[connection] = None
         return connection

@@ -65,6 +65,26 @@ def read_all(bootstrap: str, topic: str, partitions: Iterable[int]) -> dict[int,
         consumer.close()
 
 
+def read_until_trouble(
+    bootstrap: str, topic: str, partition: int, from_offset: int = 0
+) -> tuple[list[Stored], KafkaError | None]:
+    """What comes before the end of a partition, or before the first error, and that error."""
+    consumer = new_consumer(bootstrap, **{"enable.partition.eof": True})
+    found: list[Stored] = []
+    try:
+        consumer.assign([TopicPartition(topic, partition, from_offset)])
+        deadline = time.monotonic() + READ_SECONDS_MAX
+        while time.monotonic() < deadline:
+            for message in consumer.consume(MESSAGES_PER_CALL, WAIT_SECONDS):
+                error = message.error()
+                if error is not None:
+                    return found, None if error.code() == KafkaError._PARTITION_EOF else error
+                found.append(stored_of(message))
+        raise AssertionError(f"{topic}-{partition} is not read to its end in {READ_SECONDS_MAX} s")
+    finally:
+        consumer.close()
+
+
 class Tail(threading.Thread):
     """Reads what is written while it is written, and keeps what it saw."""
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 import ottla.testing
 from ottla.testing import Broker
 from tests.chaos.brokers import require_untroubled, wait_until
-from tests.chaos.checker import Promise, WriterHistory, judge
+from tests.chaos.checker import judge
 from tests.chaos.conftest import CreateTopic
 from tests.chaos.files import require_sound_files
-from tests.chaos.payload import Numbered, encode
+from tests.chaos.filler import Filler
 from tests.chaos.readers import read_all
 from tests.chaos.small_disk import free_bytes
 from tests.chaos.writers import EXACTLY_ONCE, QUIET, Writer
@@ -29,55 +29,9 @@ OLD, KEPT, DOOMED, PATIENT = "old", "kept", "doomed", "patient"
 TOPICS: Final = (OLD, KEPT, DOOMED, PATIENT)
 SHARE_BYTES: Final = 12 << 20  # Of each of what will be given up: old segments, a topic, a ballast file.
 SEGMENT_BYTES: Final = 2 << 20
-VALUE_BYTES: Final = 20_000
 BLOCK_BYTES: Final = 4096
 HEAL_SECONDS_MAX: Final = 20.0
 RETRIABLE_WHEN_FULL: Final = KafkaError.KAFKA_STORAGE_ERROR
-LOOSE: Final = Promise(is_idempotent=False, keeps_order=True)
-
-
-class Filler:
-    """Writes to one topic without retrying, so that each answer of the broker is seen."""
-
-    def __init__(self, broker: Broker, topic: str, writer: int) -> None:
-        self.topic = topic
-        self.history = WriterHistory(writer=writer, promise=LOOSE)
-        self.errors: list[KafkaError] = []
-        self._producer = Producer(
-            {"bootstrap.servers": broker.bootstrap_servers, "acks": "all", "retries": 0, "linger.ms": 0, **QUIET}
-        )
-
-    def write(self, size_bytes: int = VALUE_BYTES) -> KafkaError | None:
-        """One batch after another of about a quarter of a megabyte; the first error, if any."""
-        self.errors.clear()
-        for _ in range(max(min(size_bytes, 256 << 10) // VALUE_BYTES, 1)):
-            self._send()
-        assert self._producer.flush(30) == 0
-        return self.errors[0] if self.errors else None
-
-    def write_bytes(self, size_bytes: int) -> None:
-        for _ in range(size_bytes // (256 << 10)):
-            error = self.write(256 << 10)
-            assert error is None, error.str()
-
-    def write_until_refused(self) -> KafkaError:
-        while (error := self.write(256 << 10)) is None:
-            pass
-        while (error := self.write()) is None:
-            pass
-        return error
-
-    def _send(self) -> None:
-        record = self.history.send(0)
-
-        def on_delivery(error: KafkaError | None, message: Message, record: Numbered = record) -> None:
-            offset = message.offset()
-            if error is not None:
-                self.errors.append(error)
-            elif offset is not None:
-                self.history.acknowledge(record, offset)
-
-        self._producer.produce(self.topic, encode(record, VALUE_BYTES), partition=0, on_delivery=on_delivery)
 
 
 @pytest.fixture
@@ -99,7 +53,7 @@ def test_a_full_disk_heals_without_a_restart(
 ) -> None:
     for topic in TOPICS:
         create_topic(broker.bootstrap_servers, topic, config={"segment.bytes": SEGMENT_BYTES})
-    fillers = {topic: Filler(broker, topic, number) for number, topic in enumerate((OLD, KEPT, DOOMED))}
+    fillers = {topic: Filler(broker, topic, writer=number) for number, topic in enumerate((OLD, KEPT, DOOMED))}
     kept = fillers[KEPT]
     patient = Writer(
         bootstrap=broker.bootstrap_servers,
@@ -145,7 +99,7 @@ def test_metadata_changes_on_a_full_disk(
 ) -> None:
     """They are refused in so many words, and all is well once there is room; what was answered is kept over a crash."""
     create_topic(broker.bootstrap_servers, KEPT, config={"segment.bytes": SEGMENT_BYTES})
-    kept = Filler(broker, KEPT, 1)
+    kept = Filler(broker, KEPT, writer=1)
     kept.write_until_refused()
     made, refusal = create_topics_until_refused(broker, create_topic)
     assert refusal.code() == RETRIABLE_WHEN_FULL, refusal.str()
@@ -154,10 +108,10 @@ def test_metadata_changes_on_a_full_disk(
     ballast.unlink()
     wait_until(lambda: kept.write() is None, "writes again", seconds=HEAL_SECONDS_MAX)
     create_topic(broker.bootstrap_servers, "after-healing")
-    after = Filler(broker, "after-healing", 2)
+    after = Filler(broker, "after-healing", writer=2)
     assert after.write() is None
     for number, topic in enumerate(made, start=10):
-        late = Filler(broker, topic, number)
+        late = Filler(broker, topic, writer=number)
         wait_until(lambda late=late: late.write() is None, f"{topic} takes writes", seconds=HEAL_SECONDS_MAX)
     broker.kill()
     broker.start()
@@ -174,7 +128,7 @@ def test_retention_heals_a_disk_that_is_full_to_the_last_byte(
 ) -> None:
     """Also the active segment is past retention then, but there is no room to begin another."""
     create_topic(broker.bootstrap_servers, OLD, config={"segment.bytes": SEGMENT_BYTES})
-    old = Filler(broker, OLD, 1)
+    old = Filler(broker, OLD, writer=1)
     leave_room_in_the_last_block_of_metadata(broker)
     old.write_until_refused()
     fill_to_the_last_byte(small_disk / "rest")
@@ -188,7 +142,7 @@ def test_a_crash_on_a_full_disk_loses_nothing(
     broker: Broker, ballast: Path, create_topic: CreateTopic, chance: random.Random
 ) -> None:
     create_topic(broker.bootstrap_servers, KEPT, config={"segment.bytes": SEGMENT_BYTES})
-    kept = Filler(broker, KEPT, 1)
+    kept = Filler(broker, KEPT, writer=1)
     kept.write_until_refused()
     broker.kill()
     ballast.unlink()

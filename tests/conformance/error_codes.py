@@ -2,6 +2,7 @@
 
 from typing import Final
 
+UNKNOWN_SERVER_ERROR: Final = -1
 LIBRDKAFKA_RESET_REFUSED: Final = -140  # How librdkafka reports OFFSET_OUT_OF_RANGE where it may not reset.
 OFFSET_OUT_OF_RANGE: Final = 1
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3

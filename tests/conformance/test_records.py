@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance.client import Client, ClientError, Record
-from tests.conformance.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE
+from tests.conformance.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR
 from tests.conformance.registry import Can, can, clients_that, names_that
 from tests.conformance.under_test import Keeper
 
@@ -84,7 +84,9 @@ def test_a_compacted_topic_takes_no_record_without_a_key(client: Client, keeper:
     keeper.create(topic_name, configs={"cleanup.policy": "compact"})
     [refused] = client.attempt(topic_name, [Record(key=None, value=b"v")])
     assert isinstance(refused, ClientError)
-    assert refused.code == INVALID_RECORD, refused
+    assert refused.code == (
+        UNKNOWN_SERVER_ERROR if client.name == "aiokafka" else INVALID_RECORD
+    )  # which it cannot name
     [stored] = client.produce(topic_name, [Record(key=b"k", value=b"v")])
     assert stored.offset == 0
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from ottla.base.errors import ApiError
 from ottla.broker.start import OpenNode
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
@@ -88,13 +89,22 @@ class Housekeeping:
     def _on_retention_changed(self, partition: Partition) -> None:
         """A live change takes effect now, not at the next turn (feature L6)."""
         loop = asyncio.get_running_loop()
-        partition.storage.own(loop.create_task(self._enforce_retention(partition), name="retention"))
+        partition.storage.own(loop.create_task(self._enforce_retention_now(partition), name="retention"))
+
+    async def _enforce_retention_now(self, partition: Partition) -> None:
+        try:
+            await self._enforce_retention(partition)
+        except (ApiError, OSError) as error:
+            logger.error("retention of %s failed: %s; it is tried again", partition.topic_partition, error)
 
     async def relieve_full_disks(self) -> None:
+        """Deletes what may go without waiting, and once there is room again opens what could not be opened."""
         for storage in self._opened.storages:
             if storage.is_full:
                 for partition in self._node.partitions.in_directory(storage.path):
                     await self._enforce_retention(partition)
+        await self._node.partitions.reopen_offline(self._node.image)
+        await self._opened.metadata.keep_reserve()
 
     async def write_recovery_points(self) -> None:
         await self._checkpoint(lambda storage, logs: storage.directory.write_recovery_points(logs))

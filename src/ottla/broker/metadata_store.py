@@ -6,6 +6,8 @@ meanwhile share the next. A failed fsync is final: the node refuses metadata cha
 
 import asyncio
 import logging
+from posixpath import join
+from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.disk import Disk
@@ -16,6 +18,10 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.snapshot import SnapshotFiles
 
 logger = logging.getLogger(__name__)
+
+RESERVE_NAME: Final = "reserve"
+RESERVE_BYTES: Final = 256 << 10  # Enough for a few thousand changes of topics and configurations.
+RESERVE_FROM_BYTES: Final = 64 * RESERVE_BYTES
 
 
 class MetadataStore:
@@ -32,6 +38,9 @@ class MetadataStore:
         self.log = log
         self._clock = clock
         self._workers = workers
+        self._disk = disk
+        self._has_reserve = False
+        self._reserve_path = join(log.directory, RESERVE_NAME)
         self._snapshots = SnapshotFiles(disk, log.directory)
         self._snapshot_bytes = snapshot_bytes
         self._snapshot_seconds = snapshot_seconds
@@ -39,6 +48,38 @@ class MetadataStore:
         self._snapshot_at = clock.monotonic()
         self._lock = asyncio.Lock()
         self._failed: OSError | None = None
+
+    # -- room on a full disk -----------------------------------------------------------------------------------------
+
+    async def make_room(self) -> bool:
+        """Gives the reserve up, so that the very change that shall free the disk can be recorded. False: it was gone."""
+        self._has_reserve = False
+        return await self._workers.run(self._remove_reserve)
+
+    def _remove_reserve(self) -> bool:
+        if not self._disk.exists(self._reserve_path):
+            return False
+        self._disk.remove(self._reserve_path)
+        return True
+
+    async def keep_reserve(self) -> None:
+        """Makes the reserve (again) once there is plenty of room."""
+        if not self._has_reserve:
+            self._has_reserve = await self._workers.run(self._make_reserve)
+
+    def _make_reserve(self) -> bool:
+        if self._disk.exists(self._reserve_path):
+            return True
+        if self._disk.free_bytes(self.log.directory) < RESERVE_FROM_BYTES:
+            return False
+        file = self._disk.open(self._reserve_path, create=True)
+        try:
+            file.pwrite(bytes(RESERVE_BYTES), 0)
+        finally:
+            file.close()
+        return True
+
+    # -- durability --------------------------------------------------------------------------------------------------
 
     async def wait_durable(self, end_offset: Offset) -> None:
         """Until everything below `end_offset` is on stable storage."""

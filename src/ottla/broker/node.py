@@ -8,14 +8,14 @@ a topic just created can be written to.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
 from ottla.base.clock import Clock
 from ottla.base.disk import Disk
-from ottla.base.errors import invariant
+from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
 from ottla.broker.advertised import AdvertisedAddresses
@@ -61,6 +61,7 @@ class Node:
         settings: ControllerSettings,
         storages: Sequence[Storage],
         partitions: Partitions,
+        make_room: Callable[[], Awaitable[bool]],
     ) -> None:
         self.clock = world.clock
         self.workers = world.workers
@@ -73,6 +74,7 @@ class Node:
         self.settings = settings
         self.directories = storages
         self.partitions = partitions
+        self._make_room = make_room
         self.fetch_sessions = FetchSessions(
             world.new_session_id, config.integer("max.incremental.fetch.session.cache.slots")
         )
@@ -96,7 +98,13 @@ class Node:
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
         """Decides, commits and applies here; then the reply is true for whoever asks this node next."""
-        reply = await self.runtime.submit(decide)
+        try:
+            reply = await self.runtime.submit(decide)
+        except ApiError as error:
+            # The change that frees a full disk must not fail for want of the few bytes that record it.
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not await self._make_room():
+                raise
+            reply = await self.runtime.submit(decide)
         await self._wait_applied(self.image.offset)
         return reply
 

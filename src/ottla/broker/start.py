@@ -104,7 +104,9 @@ async def open_node(
         settings=settings,
         storages=storages,
         partitions=partitions,
+        make_room=store.make_room,
     )
+    await store.keep_reserve()
     return OpenNode(node=node, metadata=store, storages=storages)
 
 

@@ -152,6 +152,7 @@ LOG_KEYS: Final[tuple[ConfigKey, ...]] = (
          live=True),
     flag("log.preallocate", False, "Default of preallocate.", live=True),
     int64("log.retention.bytes", -1, "Default of retention.bytes.", minimum=-1, live=True),
+    int64("log.initial.task.delay.ms", 30_000, "Accepted and shown; chores begin after their interval.", minimum=0),
     int64("log.retention.check.interval.ms", 5 * MINUTE_MS, "Time between looks for segments to delete.", minimum=1),
     int32("log.retention.hours", 168, "Default of retention.ms in hours, after .minutes and .ms."),
     int32("log.retention.minutes", None, "Default of retention.ms in minutes, after .ms."),

@@ -310,7 +310,11 @@ class Partition:
         try:
             expired = await self._plan_retention()
             if expired and expired[-1] is self.log.active_segment:
-                await self._roll()
+                try:
+                    await self._roll()
+                except ApiError:
+                    # A disk without a free page: what is sealed goes all the same, and makes room for the rest.
+                    expired.pop()
             self.log.detach(expired)
         finally:
             self._append_busy = False

@@ -22,7 +22,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import ConfigResourceType, PartitionImage, TopicImage
 from ottla.replica.log_settings import log_config_of
 from ottla.replica.partition import Partition
-from ottla.replica.storage import Storage
+from ottla.replica.storage import Storage, is_no_space
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Partitions:
         self._producer_id_expiration_ms = producer_id_expiration_ms
         self._layers = BrokerLayers()
         self._topics: dict[str | bytes, dict[int, Partition]] = {}  # Each topic twice: by name and by id.
-        self._offline: dict[TopicPartition, str] = {}
+        self._offline: dict[TopicPartition, OSError | ApiError] = {}
         self._on_disk: dict[TopicPartition, Storage] = {}
         self._counts: dict[str, int] = {storage.path: 0 for storage in storages}
         self._shared_configs: dict[LogConfig, LogConfig] = {}
@@ -136,6 +136,16 @@ class Partitions:
             image, [resource.name for resource in delta.configs_changed if resource.type is ConfigResourceType.TOPIC]
         )
 
+    async def reopen_offline(self, image: MetadataImage) -> None:
+        """Tries again what a full disk kept from being opened. Anything else needs a person and a restart."""
+        full = [place for place, error in self._offline.items() if isinstance(error, OSError) and is_no_space(error)]
+        wanted = [
+            (topic, place.partition, topic.partitions[place.partition])
+            for place in full
+            if (topic := image.topics.get(place.topic)) is not None
+        ]
+        await self._open(wanted, image)
+
     async def _open(self, wanted: Iterable[tuple[TopicImage, int, PartitionImage]], image: MetadataImage) -> None:
         batch: list[_Opening] = []
         defaults: dict[int, dict[str, ConfigValue]] = {}
@@ -164,8 +174,9 @@ class Partitions:
                     storage.directory.open_partition(topic_partition, config, self._clock.now_ms(), topic_id=topic.id)
                 )
             except (OSError, ApiError) as error:
-                logger.error("partition %s is offline: %s", topic_partition, error)
-                self._offline[topic_partition] = str(error)
+                if topic_partition not in self._offline:
+                    logger.error("partition %s is offline: %s", topic_partition, error)
+                self._offline[topic_partition] = error
                 logs.append(None)
         return logs
 
@@ -175,7 +186,9 @@ class Partitions:
             partitions = self._topics.setdefault(topic.name, {})
             self._topics[topic.id.bytes] = partitions
             if log is None:
+                self._counts[storage.path] -= 1
                 continue
+            self._offline.pop(log.topic_partition, None)
             partitions[index] = Partition(
                 topic_partition=log.topic_partition,
                 topic_id=topic.id,

@@ -20,6 +20,10 @@ INSPECTIONS_MAX: Final = 2
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
+def is_no_space(error: OSError) -> bool:
+    return error.errno in _NO_SPACE
+
+
 class Storage:
     """One log directory's health, shared by its partitions."""
 
@@ -47,7 +51,7 @@ class Storage:
         return self._refusal is not None and self._retry_at is not None
 
     def on_error(self, error: OSError) -> None:
-        if error.errno in _NO_SPACE:
+        if is_no_space(error):
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
             self._refuse(
                 f"no space left in {self.path}: lower retention, delete topics or add disk; writes resume by themselves"

@@ -92,6 +92,7 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     )
     bound = [_bind(server, address) for address in addresses]
     advertised = advertised_of(config, bound)
+    config = _effective(config, bound, advertised)
     opened = await open_node(world, config, advertised, HandleCache(_raise_open_files_limit()))
     housekeeping = Housekeeping(opened)
     housekeeping.start()
@@ -124,6 +125,18 @@ def _bind(server: SocketServer, address: Address) -> Address:
         raise StartRefused(
             f"cannot listen on {address.host}:{address.port}: {error.strerror}; is another broker running? Try --port"
         ) from error
+
+
+def _effective(config: BrokerConfig, bound: list[Address], advertised: list[AdvertisedListener]) -> BrokerConfig:
+    """The settings as they turned out, for those who ask: ports that the system chose, addresses that clients are told."""
+    return BrokerConfig(
+        {
+            **config.texts,
+            "broker.id": str(config.integer("node.id")),
+            "listeners": ",".join(f"{one.name}://{one.host}:{one.port}" for one in bound),
+            "advertised.listeners": ",".join(f"{one.name}://{one.host}:{one.port}" for one in advertised),
+        }
+    )
 
 
 def _lock_directory(path: str) -> int:

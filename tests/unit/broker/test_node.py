@@ -10,7 +10,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.broker.housekeeping import Housekeeping
 from ottla.log.meta_properties import WrongDirectory
-from ottla.server.real_disk import RealDisk
+from ottla.server.real_disk import RealDisk, RealFile
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from tests.unit.broker.real_node import RealNode, play, produce_request
@@ -284,5 +284,48 @@ def test_a_full_disk_gets_retention_without_waiting(tmp_path: Path) -> None:
         await asyncio.sleep(0.05)
         stored = sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log*"))
         assert stored == 0
+
+    play(tmp_path, scene)
+
+
+def test_what_a_full_disk_kept_from_opening_is_opened_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(node: RealNode) -> None:
+        make = RealDisk.make_directory
+        full = True
+
+        def fail(self: RealDisk, path: str) -> None:
+            if full and path.endswith("t-0"):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            make(self, path)
+
+        monkeypatch.setattr(RealDisk, "make_directory", fail)
+        await node.create_topic("t")
+        assert (await node.produce("t", b"x")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        full = False
+        await Housekeeping(node.opened).relieve_full_disks()
+        assert (await node.produce("t", b"x")).base_offset == 0
+
+    play(tmp_path, scene)
+
+
+def test_the_reserve_records_the_change_that_frees_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(node: RealNode) -> None:
+        reserve = tmp_path / "__cluster_metadata-0" / "reserve"
+        assert reserve.exists()
+        await node.create_topic("t")
+        write = RealFile.pwrite
+
+        def fail(self: RealFile, data: Any, position: int) -> None:
+            if reserve.exists() and "__cluster_metadata" in self.path:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            write(self, data, position)
+
+        monkeypatch.setattr(RealFile, "pwrite", fail)
+        await alter(node, "t", retention_ms="1000")
+        assert not reserve.exists()
+        assert node.node.partitions.leader_of("t", 0).log.config.retention_ms == 1000
+        monkeypatch.undo()
+        await Housekeeping(node.opened).relieve_full_disks()
+        assert reserve.exists()
 
     play(tmp_path, scene)

@@ -36,6 +36,14 @@ def put(at: int, data: bytes) -> Callable[[bytearray], None]:
     return change
 
 
+def lies_about_count(record_count: int) -> Callable[[bytearray], None]:
+    def change(batch: bytearray) -> None:
+        batch[23:27] = (record_count - 1).to_bytes(4, "big")
+        batch[57:61] = record_count.to_bytes(4, "big")
+
+    return change
+
+
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_good_batch_is_accepted_whatever_its_codec(codec: Codec) -> None:
     batch = batch_of(3, codec=codec)
@@ -53,10 +61,11 @@ def test_a_good_batch_is_accepted_whatever_its_codec(codec: Codec) -> None:
         ("format 1", changed(put(16, b"\x01")), ErrorCode.INVALID_RECORD),
         ("format 9", changed(put(16, b"\x09")), ErrorCode.CORRUPT_MESSAGE),
         ("a flipped bit", changed(put(70, b"\xff"), fix_crc=False), ErrorCode.CORRUPT_MESSAGE),
-        ("an offset", changed(put(0, b"\0\0\0\0\0\0\0\x05")), ErrorCode.INVALID_RECORD),
         ("too few offsets", changed(put(23, b"\0\0\0\0")), ErrorCode.INVALID_RECORD),
         ("no records", changed(put(57, b"\0\0\0\0")), ErrorCode.INVALID_RECORD),
-        ("negative count", changed(put(23, b"\xff\xff\xff\xfe\xff" * 1)), ErrorCode.INVALID_RECORD),
+        ("negative count", changed(put(57, b"\xff\xff\xff\xff")), ErrorCode.INVALID_RECORD),
+        ("more records than bytes", changed(lies_about_count(1000)), ErrorCode.INVALID_RECORD),
+        ("records beyond number", changed(lies_about_count(2**31 - 1)), ErrorCode.INVALID_RECORD),
         ("unknown codec", changed(put(21, b"\x00\x05")), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         ("control batch", changed(put(21, b"\x00\x20")), ErrorCode.INVALID_RECORD),
         ("append time of its own", changed(put(21, b"\x00\x08")), ErrorCode.INVALID_TIMESTAMP),

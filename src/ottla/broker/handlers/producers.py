@@ -1,4 +1,7 @@
-"""InitProducerId v0–6 (idempotent producers; transactional ones come with transactions), DescribeProducers v0."""
+"""InitProducerId v0–5 and DescribeProducers v0, for idempotent producers.
+
+Not done: transactional ids, and v6 (KIP-939), come with transactions.
+"""
 
 from typing import Final
 
@@ -52,6 +55,6 @@ def _active_producers(node: Node, topic: str, index: int) -> list[api.DescribePr
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.INIT_PRODUCER_ID: Api(versions=(0, 6), handle=init_producer_id),
+    ApiKey.INIT_PRODUCER_ID: Api(versions=(0, 5), handle=init_producer_id),
     ApiKey.DESCRIBE_PRODUCERS: Api(versions=(0, 0), handle=describe_producers),
 }
