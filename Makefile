@@ -17,6 +17,7 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,fast]'
+	$(BIN)/python -m compileall -q src  # Where bytecode is not written by itself, every start would compile anew.
 	@touch $@
 
 install: $(INSTALLED)  ## Make .venv with Ottla and everything for working on it

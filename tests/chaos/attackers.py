@@ -29,6 +29,10 @@ class Attacker:
         line = self._process.stdout.readline()
         assert line == "ready\n", line + self._errors()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def stop(self) -> dict[str, Any]:
         """Ends the attack; what it did."""
         output, errors = self._process.communicate(timeout=STOP_SECONDS_MAX)

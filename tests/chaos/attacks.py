@@ -15,16 +15,25 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from ottla.wire import api
 from ottla.wire.apis import API_INFO, ApiKey
 from ottla.wire.frame import decode_response, encode_request
 from tests.chaos.hostile_batches import LIES, bomb, honest_batch
+from tests.chaos.raw_client import (
+    CLIENT_ID,
+    SIZE,
+    Target,
+    api_versions_frame,
+    fetch_frame,
+    is_closed,
+    produce_error_of,
+    produce_frame,
+    read_frame,
+)
 from tests.unit.wire.message_values import ValueMaker
 
-LOOPBACK: Final = "127.0.0.1"
-ANSWER_SECONDS_MAX: Final = 10.0
 IDLE_CONNECTIONS: Final = 5_000
 LORIS_CONNECTIONS: Final = 300
 SILENT_CONNECTIONS: Final = 20
@@ -32,77 +41,9 @@ SILENT_FETCHES: Final = 30  # Of up to 50 MB each, on one connection.
 DECLARED_BYTES: Final = (100 << 20) - 1  # Just what the broker lets a request have.
 DECLARING_CONNECTIONS: Final = 200
 BOMBS_AT_ONCE: Final = 4
+CHURN_PER_STEP: Final = 10
 MUTATIONS_PER_STEP: Final = 20
-SIZE: Final = struct.Struct(">i")
 Step = float
-
-
-class Target:
-    """The broker's port, and a count of what was done to it."""
-
-    def __init__(self, port: int, seed: int) -> None:
-        self._port = port
-        self.chance = random.Random(seed)
-        self.connections = 0
-        self.frames = 0
-        self.answers: dict[str, int] = {}
-
-    def connect(self, *, receive_buffer_bytes: int | None = None) -> socket.socket:
-        sock = socket.socket()
-        if receive_buffer_bytes is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        sock.settimeout(ANSWER_SECONDS_MAX)
-        sock.connect((LOOPBACK, self._port))
-        self.connections += 1
-        return sock
-
-    def send(self, sock: socket.socket, data: bytes) -> bool:
-        """Whether the connection took it."""
-        self.frames += 1
-        try:
-            sock.sendall(data)
-        except OSError:
-            return False
-        return True
-
-    def count(self, answer: str) -> None:
-        self.answers[answer] = self.answers.get(answer, 0) + 1
-
-    def outcome(self) -> dict[str, Any]:
-        return {"connections": self.connections, "frames": self.frames, "answers": self.answers}
-
-
-def read_frame(sock: socket.socket) -> bytes | None:
-    """One answer, or None where the connection is closed."""
-    try:
-        size = _read_exactly(sock, SIZE.size)
-        return None if size is None else _read_exactly(sock, SIZE.unpack(size)[0])
-    except OSError:
-        return None
-
-
-def _read_exactly(sock: socket.socket, count: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < count:
-        received = sock.recv(count - len(data))
-        if not received:
-            return None
-        data += received
-    return bytes(data)
-
-
-def is_closed(sock: socket.socket) -> bool:
-    readable, _, _ = select.select([sock], [], [], 0)
-    if not readable:
-        return False
-    try:
-        return not sock.recv(1 << 16)
-    except OSError:
-        return True
-
-
-def api_versions(correlation_id: int = 1) -> bytes:
-    return encode_request(ApiKey.API_VERSIONS, 0, correlation_id, "hostile", api.ApiVersionsRequest())
 
 
 # -- attacks on the frames ---------------------------------------------------------------------------------------------
@@ -119,8 +60,8 @@ def garbage(target: Target) -> Iterator[Step]:
 
 def truncated_frames(target: Target) -> Iterator[Step]:
     """A request that stops in the middle, and a peer that goes away."""
-    whole = api_versions() + encode_request(
-        ApiKey.METADATA, 12, 2, "hostile", api.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    whole = api_versions_frame() + encode_request(
+        ApiKey.METADATA, 12, 2, CLIENT_ID, api.MetadataRequest(topics=None, allow_auto_topic_creation=False)
     )
     while True:
         with target.connect() as sock:
@@ -154,7 +95,7 @@ def large_declarations(target: Target) -> Iterator[Step]:
 
 def slow_loris(target: Target) -> Iterator[Step]:
     """A byte a second on each of many connections; counts those that the broker closed."""
-    frame = api_versions()
+    frame = api_versions_frame()
     socks = {target.connect(): 0 for _ in range(LORIS_CONNECTIONS)}
     while True:
         for sock, sent in list(socks.items()):
@@ -178,7 +119,7 @@ def idle_connections(target: Target) -> Iterator[Step]:
     socks = []
     for number in range(IDLE_CONNECTIONS):
         socks.append(target.connect())
-        target.send(socks[-1], api_versions())
+        target.send(socks[-1], api_versions_frame())
         assert read_frame(socks[-1]) is not None
         if number % 100 == 0:
             yield 0.0
@@ -190,7 +131,7 @@ def idle_connections(target: Target) -> Iterator[Step]:
 
 def never_reads(target: Target) -> Iterator[Step]:
     """Asks for all the data there is, again and again, and leaves the answers where they are."""
-    fetch = encode_request(ApiKey.FETCH, 12, 1, "hostile", fetch_everything("bulk"))
+    fetch = fetch_frame("bulk")
     socks = []
     for _ in range(SILENT_CONNECTIONS):
         sock = target.connect(receive_buffer_bytes=4096)
@@ -206,16 +147,43 @@ def never_reads(target: Target) -> Iterator[Step]:
         yield 0.1
 
 
-def fetch_everything(topic: str) -> api.FetchRequest:
-    partition = api.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 << 20)
-    return api.FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=50 << 20,
-        session_id=0,
-        session_epoch=-1,
-        topics=[api.FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
-    )
+def churn(target: Target) -> Iterator[Step]:
+    """Connections that come and go: some ask something, some reset, some just leave."""
+    reset = struct.pack("ii", 1, 0)  # SO_LINGER with no time: closing sends RST.
+    while True:
+        for _ in range(CHURN_PER_STEP):
+            with target.connect() as sock:
+                match target.chance.randrange(4):
+                    case 0:
+                        target.send(sock, api_versions_frame())
+                        assert read_frame(sock) is not None
+                    case 1:
+                        target.send(sock, api_versions_frame() + fetch_frame("steady", max_wait_ms=5_000, min_bytes=1))
+                    case 2:
+                        target.send(sock, api_versions_frame())
+                        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        yield 0.005
+
+
+def greedy_reader(target: Target) -> Iterator[Step]:
+    """Reads all there is, as fast as it comes, again and again."""
+    sock = target.connect()
+    print("ready", flush=True)
+    while True:
+        target.send(sock, fetch_frame("bulk"))
+        assert read_frame(sock) is not None
+        yield 0.0
+
+
+def greedy_writer(target: Target) -> Iterator[Step]:
+    """Writes large batches one after the other."""
+    sock = target.connect()
+    frame = produce_frame("bulk", bytes(honest_batch(record_count=9, value_bytes=100_000)), acks=1)
+    print("ready", flush=True)
+    while True:
+        target.send(sock, frame)
+        assert read_frame(sock) is not None
+        yield 0.02
 
 
 # -- attacks on the records --------------------------------------------------------------------------------------------
@@ -230,7 +198,7 @@ def lying_batches(target: Target) -> Iterator[Step]:
                 if not target.send(sock, produce_frame(topic, bytes(batch), acks)) or acks == 0:
                     continue
                 answer = read_frame(sock)
-                target.count(f"{lie.__name__}: {'closed' if answer is None else _error_of(answer)}")
+                target.count(f"{lie.__name__}: {'closed' if answer is None else f'error {produce_error_of(answer)}'}")
         yield 0.005
 
 
@@ -244,24 +212,8 @@ def bombs(target: Target) -> Iterator[Step]:
                 target.send(sock, frame)
             for sock in socks:
                 answer = read_frame(sock)
-                target.count("closed" if answer is None else _error_of(answer))
+                target.count("closed" if answer is None else f"error {produce_error_of(answer)}")
         yield 0.2
-
-
-def produce_frame(topic: str, batch: bytes, acks: int, version: int = 9) -> bytes:
-    partition = api.ProduceRequest.PartitionProduceData(index=0, records=batch)
-    request = api.ProduceRequest(
-        acks=acks,
-        timeout_ms=1_000,
-        topic_data=[api.ProduceRequest.TopicProduceData(name=topic, partition_data=[partition])],
-    )
-    return encode_request(ApiKey.PRODUCE, version, 1, "hostile", request)
-
-
-def _error_of(answer: bytes, version: int = 9) -> str:
-    _, response = decode_response(ApiKey.PRODUCE, version, memoryview(answer))
-    assert isinstance(response, api.ProduceResponse)
-    return f"error {response.responses[0].partition_responses[0].error_code}"
 
 
 # -- attacks on the messages -------------------------------------------------------------------------------------------
@@ -276,7 +228,7 @@ def mutations(target: Target) -> Iterator[Step]:
         for _ in range(MUTATIONS_PER_STEP):
             key, version = target.chance.choice(apis)
             request = target.chance.choice(makers).message(API_INFO[key].request, version)
-            frame = mutated(encode_request(key, version, 1, "hostile", request), target.chance)
+            frame = mutated(encode_request(key, version, 1, CLIENT_ID, request), target.chance)
             if not target.send(sock, frame) or is_closed(sock):
                 sock.close()
                 sock = target.connect()
@@ -286,7 +238,7 @@ def mutations(target: Target) -> Iterator[Step]:
 def served_apis(target: Target) -> Iterator[tuple[int, int]]:
     """As the broker says itself, with each version."""
     with target.connect() as sock:
-        target.send(sock, api_versions())
+        target.send(sock, api_versions_frame())
         answer = read_frame(sock)
         assert answer is not None
         _, response = decode_response(ApiKey.API_VERSIONS, 0, memoryview(answer))
@@ -328,6 +280,9 @@ ATTACKS: Final[dict[str, Callable[[Target], Iterator[Step]]]] = {
         slow_loris,
         idle_connections,
         never_reads,
+        churn,
+        greedy_reader,
+        greedy_writer,
         lying_batches,
         bombs,
         mutations,

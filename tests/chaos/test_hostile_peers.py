@@ -39,6 +39,7 @@ ATTACKS: Final = (
     "large_declarations",
     "slow_loris",
     "never_reads",
+    "churn",
     "lying_batches",
     "bombs",
     "mutations",

@@ -105,12 +105,12 @@ class Segment:
             for suffix in (file_names.OFFSET_INDEX, file_names.TIME_INDEX):
                 disk.open(segment.path(suffix), create=True).close()
             file = disk.open(segment.path(file_names.LOG), create=True)
+            invariant(file.size() == 0, "a new segment is empty", path=file.path)
         except OSError:
             with suppress(OSError):
                 for suffix in (file_names.LOG, file_names.OFFSET_INDEX, file_names.TIME_INDEX):
                     disk.remove(segment.path(suffix))
             raise
-        invariant(file.size() == 0, "a new segment is empty", path=file.path)
         segment._file = file
         handles.admit(segment)
         return segment

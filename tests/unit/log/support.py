@@ -18,6 +18,7 @@ PARTITION: Final = TopicPartition("orders", 0)
 def new_disk() -> SimulatedDisk:
     disk = SimulatedDisk(Random(0))
     disk.make_directory("/logs")
+    disk.sync_directory("/")
     return disk
 
 

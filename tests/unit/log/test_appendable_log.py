@@ -141,7 +141,9 @@ def test_a_follower_stores_the_same_bytes() -> None:
     piece = leader.read(0, 1 << 20)
     assert piece.file is not None
     data = piece.file.pread(piece.size, piece.position)
-    assert follower.append_as_follower(memoryview(data)[:-10], now_ms=NOW_MS) == 8, "a cut batch waits for the next fetch"
+    assert follower.append_as_follower(memoryview(data)[:-10], now_ms=NOW_MS) == 8, (
+        "a cut batch waits for the next fetch"
+    )
     rest = leader.read(8, 1 << 20)
     follower.append_as_follower(memoryview(piece.file.pread(rest.size, rest.position)), now_ms=NOW_MS)
     assert headers_of(follower) == headers_of(leader)

@@ -54,7 +54,9 @@ def test_scene_2_offset_15_with_entries_0_12_24() -> None:
         append(log, batch_of_bytes(size_bytes, 12))
     log = reopened(disk, log, config)
     offset_index, _ = log.active_segment.indexes()
-    assert offset_index.entries() == [(23, 4096), (35, 7168)], "entries carry the last offset of the batch they point at"
+    assert offset_index.entries() == [(23, 4096), (35, 7168)], (
+        "entries carry the last offset of the batch they point at"
+    )
     assert offset_index.floor_position(15) == 0
     piece = log.read(15, 100)
     assert (piece.first_offset, piece.position, piece.size) == (12, 4096, 3072)

@@ -1,0 +1,99 @@
+"""A log directory: whose it is, what it remembers, what it refuses."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla.base.types import TopicPartition
+from ottla.log.config import LogConfig
+from ottla.log.directory import LogDirectory, read_identity
+from ottla.log.meta_properties import WrongDirectory
+from sim.disk import SimulatedDisk
+from tests.unit.log.support import NOW_MS, append, batch_of, new_disk
+
+ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+def open_directory(disk: SimulatedDisk, *, cluster_id: str = "c1", node_id: int = 1) -> LogDirectory:
+    return LogDirectory.open(disk, "/logs", cluster_id=cluster_id, node_id=node_id, new_directory_id=UUID(int=9))
+
+
+def test_an_empty_directory_becomes_ours_and_nobody_elses() -> None:
+    disk = new_disk()
+    assert read_identity(disk, "/logs") is None
+    assert open_directory(disk).directory_id == UUID(int=9)
+    again = LogDirectory.open(disk, "/logs", cluster_id="c1", node_id=1, new_directory_id=UUID(int=10))
+    assert again.directory_id == UUID(int=9), "it keeps the id it was given first"
+    with pytest.raises(WrongDirectory, match="cluster c1, this node to c2"):
+        open_directory(disk, cluster_id="c2")
+    with pytest.raises(WrongDirectory, match="node 1, this is node 2"):
+        open_directory(disk, node_id=2)
+
+
+def test_a_clean_shutdown_is_remembered_once() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    logs = [directory.open_partition(each, LogConfig(), NOW_MS) for each in (ORDERS_0, ORDERS_1)]
+    for log in logs:
+        append(log, batch_of(5))
+    logs[0].delete_records_before(3)
+    directory.write_high_watermarks({ORDERS_0: 4})
+    directory.close(logs, broker_epoch=77)
+    assert disk.read("/logs/recovery-point-offset-checkpoint") == b"0\n2\norders 0 5\norders 1 5\n"
+    assert disk.read("/logs/log-start-offset-checkpoint") == b"0\n1\norders 0 3\n"
+
+    again = open_directory(disk)
+    assert (again.was_clean_shutdown, again.last_broker_epoch) == (True, 77)
+    assert again.high_watermarks == {ORDERS_0: 4}
+    assert again.find_partitions() == [ORDERS_0, ORDERS_1]
+    reopened = again.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    assert (reopened.log_start_offset, reopened.log_end_offset, reopened.recovery_point) == (3, 5, 5)
+
+    assert not open_directory(disk).was_clean_shutdown, "from its start on a node is one that may crash"
+
+
+def test_a_rotten_checkpoint_costs_a_longer_recovery_only() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    append(log, batch_of(5))
+    directory.close([log], broker_epoch=1)
+    disk.replace("/logs/recovery-point-offset-checkpoint", b"\0\0\0")
+    again = open_directory(disk)
+    assert not again.was_clean_shutdown
+    assert again.open_partition(ORDERS_0, LogConfig(), NOW_MS).log_end_offset == 5
+
+
+def test_a_deleted_partition_frees_its_name_at_once() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=UUID(int=1))
+    append(log, batch_of(5))
+    path = directory.rename_deleted(log, "0123abcd")
+    assert path == "/logs/orders-0.0123abcd-delete"
+    recreated = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=UUID(int=2))
+    assert recreated.log_end_offset == 0
+    directory.remove_deleted(path)
+    assert not disk.exists(path)
+
+
+def test_what_a_crash_left_of_a_deleted_partition_is_removed() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    path = directory.rename_deleted(log, "0123abcd")
+    assert open_directory(disk).find_partitions() == []
+    assert not disk.exists(path)
+
+
+def test_a_recovery_point_beyond_the_end_is_corrected_before_anything_is_appended() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    append(log, batch_of(5))
+    append(log, batch_of(5))
+    log.flush()
+    directory.write_recovery_points([log])
+    log.truncate_to(5, now_ms=NOW_MS)
+    open_directory(disk).open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    assert disk.read("/logs/recovery-point-offset-checkpoint") == b"0\n1\norders 0 5\n"
