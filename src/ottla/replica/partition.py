@@ -235,8 +235,11 @@ class Partition:
             return
         self.log.complete_flush(end, self._clock.now_ms())
         self._advance(0)
+        sealed_end = self.log.active_segment.base_offset
         if self.log.needs_flush(self._clock.now_ms()):
             self._start_flush()
+        elif self.log.recovery_point < sealed_end:  # Another segment was sealed meanwhile.
+            self._start_flush(sealed_end)
 
     def _advance(self, appended_bytes: int) -> None:
         end = self.log.durable_end_offset

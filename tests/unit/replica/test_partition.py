@@ -110,6 +110,24 @@ def test_appends_queue_behind_a_roll_in_order(scene: Callable[..., None]) -> Non
     scene(play, segment_bytes=500)
 
 
+def test_every_sealed_segment_is_synced_soon(scene: Callable[..., None]) -> None:
+    async def play(world: World) -> None:
+        partition = world.partition
+        await partition.append(world.batch(b"x" * 300))
+        await partition.append(world.batch(b"x" * 300))  # Rolls, and starts to sync what it sealed.
+        world.workers.hold()
+        await turns()
+        second = asyncio.create_task(partition.append(world.batch(b"x" * 300)))
+        await turns()
+        world.workers.release()
+        await second
+        for _ in range(5):
+            await turns()
+        assert partition.log.recovery_point == partition.log.active_segment.base_offset == 2
+
+    scene(play, segment_bytes=500)
+
+
 def test_a_cancelled_turn_passes_on(scene: Callable[..., None]) -> None:
     async def play(world: World) -> None:
         await world.partition.append(world.batch(b"x" * 300))
