@@ -41,6 +41,7 @@ SILENT_FETCHES: Final = 30  # Of up to 50 MB each, on one connection.
 DECLARED_BYTES: Final = (100 << 20) - 1  # Just what the broker lets a request have.
 DECLARING_CONNECTIONS: Final = 200
 BOMBS_AT_ONCE: Final = 4
+CHURN_CONNECTIONS: Final = 10_000
 CHURN_PER_STEP: Final = 10
 MUTATIONS_PER_STEP: Final = 20
 Step = float
@@ -148,7 +149,7 @@ def never_reads(target: Target) -> Iterator[Step]:
 
 
 def churn(target: Target) -> Iterator[Step]:
-    """Connections that come and go: some ask something, some reset, some just leave."""
+    """Connections that come and go, ten thousand and more: some ask something, some reset, some just leave."""
     reset = struct.pack("ii", 1, 0)  # SO_LINGER with no time: closing sends RST.
     while True:
         for _ in range(CHURN_PER_STEP):
@@ -162,6 +163,8 @@ def churn(target: Target) -> Iterator[Step]:
                     case 2:
                         target.send(sock, api_versions_frame())
                         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            if target.connections == CHURN_CONNECTIONS:
+                print("ready", flush=True)
         yield 0.005
 
 

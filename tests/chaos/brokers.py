@@ -15,7 +15,7 @@ from ottla.testing import Broker, BrokerFailed
 
 LOOPBACK: Final = "127.0.0.1"
 _PORTS: Final = range(20_000, 30_000)  # Below Linux's ephemeral ports (32768 on).
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_ESTABLISHED: Final = "01"  # As /proc/net/tcp writes it.
 TROUBLE: Final = ("Traceback", "request failed", "a bug of Ottla's", "CRITICAL", "never retrieved")
 
 
@@ -48,13 +48,14 @@ def _kill_quietly(broker: Broker) -> None:
         os.kill(broker.pid, signal.SIGKILL)
 
 
-def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+def connection_count(broker: Broker) -> int:
+    """Established ones, as the kernel counts them on the broker's side."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{broker.port:04X}") and row[3] == _ESTABLISHED for row in rows)
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def open_file_count(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def require_untroubled(broker: Broker) -> None:

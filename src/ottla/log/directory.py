@@ -67,7 +67,7 @@ class LogDirectory:
             raise WrongDirectory(f"{path} belongs to cluster {found.cluster_id}, this node to {cluster_id}")
         if found.node_id != node_id:
             raise WrongDirectory(f"{path} belongs to node {found.node_id}, this is node {node_id}")
-        return cls(disk, path, found.directory_id, handles or HandleCache())
+        return cls(disk, path, found.directory_id, HandleCache() if handles is None else handles)
 
     def _read_checkpoint(self, which: OffsetCheckpoint) -> dict[TopicPartition, Offset]:
         """A checkpoint is a shortcut: without it recovery starts further back and watermarks are found anew."""

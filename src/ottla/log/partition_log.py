@@ -69,7 +69,8 @@ class PartitionLog(AppendableLog):
 
         A directory of another topic id is INCONSISTENT_TOPIC_ID: the topic was deleted and created again.
         """
-        handles = handles or HandleCache()
+        if handles is None:
+            handles = HandleCache()
         loading = Loading(disk=disk, directory=directory, config=config, handles=handles, now_ms=now_ms)
         loaded = load(
             loading, is_clean=clean_shutdown, recovery_point=recovery_point, log_start_offset=log_start_offset

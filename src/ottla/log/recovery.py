@@ -66,7 +66,7 @@ def load(loading: Loading, *, is_clean: bool, recovery_point: Offset, log_start_
     if log_end_offset is not None:
         producer_state = rebuild_producers(loading, segments, snapshots, log_end_offset)
     elif segments:
-        log_end_offset, producer_state = _recover(loading, segments, snapshots, epochs, recovery_point)
+        log_end_offset, producer_state = _recover(loading, segments, snapshots, epochs, recovery_point, names)
     if log_end_offset is None or log_end_offset < log_start_offset:
         is_clean = False
         segments, log_end_offset, producer_state = _start_over(loading, segments, snapshots, epochs, log_start_offset)
@@ -170,9 +170,8 @@ def _clean_end(loading: Loading, segments: list[Segment], names: dict[str, int])
     """The end of a log that was closed cleanly; `None` if it looks otherwise after all."""
     active = segments[-1]
     if active.size == 0:
-        # Nothing says that an empty last segment belongs there, unless the one before ends where it begins.
-        before = _tail_end(loading, segments[-2], names) if len(segments) > 1 else active.base_offset
-        return active.base_offset if before == active.base_offset else None
+        is_ours = len(segments) == 1 or _begins_at_end_of(loading, segments[-2], active, names)
+        return active.base_offset if is_ours else None
     end_offset = _tail_end(loading, active, names)
     if end_offset is None:
         logger.warning("%s does not end with a whole batch in spite of a clean shutdown", active.path(file_names.LOG))
@@ -180,6 +179,11 @@ def _clean_end(loading: Loading, segments: list[Segment], names: dict[str, int])
     _, first = next(scan_headers(active.handle(), 0, active.size))
     _note_first_append(active, first.max_timestamp, loading.now_ms)
     return end_offset
+
+
+def _begins_at_end_of(loading: Loading, before: Segment, segment: Segment, names: dict[str, int]) -> bool:
+    """Whether an empty segment belongs where it is: a roll that failed may have left it in front of later appends."""
+    return segment.size > 0 or _tail_end(loading, before, names) == segment.base_offset
 
 
 def _tail_end(loading: Loading, segment: Segment, names: dict[str, int]) -> Offset | None:
@@ -219,8 +223,11 @@ def _recover(
     snapshots: SnapshotFiles,
     epochs: EpochCache,
     recovery_point: Offset,
+    names: dict[str, int],
 ) -> tuple[Offset, ProducerState]:
     first = max(bisect_right(segments, recovery_point, key=_base_offset) - 1, 0)
+    if first > 0 and not _begins_at_end_of(loading, segments[first - 1], segments[first], names):
+        first -= 1
     producer_state = rebuild_producers(loading, segments, snapshots, segments[first].base_offset)
     log_end_offset = segments[first].base_offset
     kept_count = first

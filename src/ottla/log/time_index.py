@@ -46,8 +46,11 @@ class TimeIndex:
         if _SWAPPED:
             index._timestamps.byteswap()
             index._relative_offsets.byteswap()
-        if index._timestamps and (index._timestamps[0] > index._timestamps[-1] or index._relative_offsets[-1] < 0):
+        timestamps = index._timestamps
+        if len(timestamps) > 1 and timestamps[0] >= timestamps[-1]:
             raise ValueError("entries do not grow")
+        if timestamps and index._relative_offsets[-1] < 0:
+            raise ValueError("an entry lies before the segment")
         return index
 
     def encode(self) -> bytes:

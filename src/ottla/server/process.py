@@ -42,6 +42,7 @@ EXIT_OK, EXIT_FAILED, EXIT_REFUSED, EXIT_BUG = 0, 1, 2, 70
 
 def run_node(config: BrokerConfig, *, ready_fd: int | None = None) -> int:
     """Runs until it is told to stop; returns the exit code."""
+    gc.disable()  # Loading makes objects that stay, by the hundred thousand; looking for garbage among them is wasted.
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(_on_loop_error)
@@ -178,8 +179,8 @@ def _raise_open_files_limit() -> int:
 
 def _freeze_garbage() -> None:
     """What is loaded now stays: the collector need not look at it again, and runs rarely after."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 100)
 
 

@@ -65,15 +65,15 @@ def test_scene_2_offset_15_with_entries_0_12_24() -> None:
 def test_scene_3_offset_1500042_over_two_segments() -> None:
     disk = new_disk()
     config = LogConfig(index_interval_bytes=4096)
-    log = open_log(disk, config, log_start_offset=1_000_000)
-    for number in range(100):
-        if number == 50:
+    log = open_log(disk, config, log_start_offset=1_498_000)
+    for number in range(400):
+        if number == 200:
             log.roll()
-        append(log, batch_of(10_000, value_bytes=0))
+        append(log, batch_of(10))
     log = reopened(disk, log, config)
-    assert [segment.base_offset for segment in log.segments] == [1_000_000, 1_500_000]
+    assert [segment.base_offset for segment in log.segments] == [1_498_000, 1_500_000]
     before = disk.trace.event_count
-    assert first_header(log, 1_500_042).base_offset == 1_500_000
+    assert first_header(log, 1_500_042).base_offset == 1_500_040
     reads = [call for call in calls_since(disk, before) if call.startswith("pread")]
     assert len(reads) <= 3, "at most two seeks, and the test's own look at the header"
 
