@@ -27,6 +27,7 @@ CONSUMER_COUNT: Final = 2
 BATCHES_PER_PRODUCER: Final = 25
 IN_FLIGHT_MAX: Final = 5
 DEATH_COUNT: Final = 3
+SECONDS_MAX: Final = 600  # Of virtual time: clients that are never served would try for ever.
 _AGAIN: Final = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -54,7 +55,7 @@ class NodeScenario:
 
     def run(self) -> str:
         """One seed, from an empty disk to the final check. Returns the digest of its trace."""
-        self.world.run(self._main())
+        self.world.run(asyncio.wait_for(self._main(), SECONDS_MAX))
         return self.world.digest()
 
     async def _main(self) -> None:

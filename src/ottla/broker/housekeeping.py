@@ -78,18 +78,15 @@ class Housekeeping:
         delay_ms = 0 if partition.storage.refusal is not None else partition.log.config.file_delete_delay_ms
         loop = asyncio.get_running_loop()
 
-        def delete() -> None:
-            partition.storage.own(loop.create_task(self._delete(partition, segments), name="delete segments"))
-
-        loop.call_later(delay_ms / 1000, delete)
+        tasks = partition.storage.tasks
+        loop.call_later(delay_ms / 1000, lambda: tasks.spawn(self._delete(partition, segments), name="delete segments"))
 
     async def _delete(self, partition: Partition, segments: list[Segment]) -> None:
         await self._node.workers.run(partition.log.delete_files, segments)
 
     def _on_retention_changed(self, partition: Partition) -> None:
         """A live change takes effect now, not at the next turn (feature L6)."""
-        loop = asyncio.get_running_loop()
-        partition.storage.own(loop.create_task(self._enforce_retention_now(partition), name="retention"))
+        partition.storage.tasks.spawn(self._enforce_retention_now(partition), name="retention")
 
     async def _enforce_retention_now(self, partition: Partition) -> None:
         try:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from ottla.base.clock import Clock
 from ottla.base.disk import Disk
-from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.errors import ApiError, ErrorCode, InvariantViolation, invariant
 from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
 from ottla.broker.advertised import AdvertisedAddresses
@@ -27,6 +27,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import ConfigResourceType
 from ottla.metadata.runtime import ControllerRuntime
+from ottla.replica.owned_tasks import OwnedTasks
 from ottla.replica.partitions import Partitions
 from ottla.replica.storage import Storage
 
@@ -85,7 +86,8 @@ class Node:
         self._producer_id_lock = asyncio.Lock()
         self._deltas: deque[tuple[Offset, MetadataDelta]] = deque()
         self._applied_offset: Offset = runtime.image.offset
-        self._applying: asyncio.Task[None] | None = None
+        self._applying = False
+        self._tasks = OwnedTasks()
         self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         runtime.listen(self)
 
@@ -110,8 +112,9 @@ class Node:
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._deltas.append((image.offset, delta))
-        if self._applying is None:
-            self._applying = asyncio.get_running_loop().create_task(self._apply_deltas(), name="apply metadata")
+        if not self._applying:
+            self._applying = True
+            self._tasks.spawn(self._apply_deltas(), name="apply metadata")
 
     async def _apply_deltas(self) -> None:
         try:
@@ -120,8 +123,11 @@ class Node:
                 layers = broker_layers(self.image, self.settings, self.node_id)
                 await self.partitions.apply(self.image, delta, layers)
                 self._on_applied(offset)
+        except Exception as error:
+            # A node that no longer follows the metadata would serve what is not true: it stops and is started anew.
+            raise InvariantViolation(f"committed metadata cannot be applied: {error}") from error
         finally:
-            self._applying = None
+            self._applying = False
 
     def _on_applied(self, offset: Offset) -> None:
         self._applied_offset = offset
@@ -133,7 +139,7 @@ class Node:
                 future.set_result(None)
 
     async def _wait_applied(self, offset: Offset) -> None:
-        if not self._deltas and self._applying is None:
+        if not self._deltas and not self._applying:
             return
         last = self._deltas[-1][0] if self._deltas else offset
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

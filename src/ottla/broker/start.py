@@ -212,7 +212,7 @@ async def close_node(opened: OpenNode) -> None:
     """A clean shutdown; requests have ended before. A directory that failed gets no marker and is recovered."""
     node = opened.node
     for storage in opened.storages:
-        await storage.settle()
+        await storage.tasks.settle()
     for storage in opened.storages:
         if storage.refusal is not None:
             continue

@@ -136,7 +136,7 @@ class LogDirectory:
     # Checkpoints
 
     def write_recovery_points(self, logs: Iterable[PartitionLog]) -> None:
-        self._recovery_points = {log.topic_partition: log.recovery_point for log in logs}
+        self._recovery_points = {log.topic_partition: log.recovery_checkpoint for log in logs}
         write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
 
     def write_log_starts(self, logs: Iterable[PartitionLog]) -> None:

@@ -104,10 +104,11 @@ class PartitionLog(AppendableLog):
         if up_to_offset is not None:
             end_offset = min(end_offset, up_to_offset)
         directories, self._unsynced_directories = self._unsynced_directories, ()
+        for segment in self.segments:
+            if segment.is_sealed:
+                segment.save_indexes()
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < end_offset:
-                if segment.is_sealed:
-                    segment.save_indexes()
                 segment.handle().sync()
         self._write_epochs()
         if directories and self.topic_id is not None:
@@ -128,6 +129,17 @@ class PartitionLog(AppendableLog):
         """Blocking. Both halves at once, where no loop is running beside."""
         self.complete_flush(self.sync_files(up_to_offset), now_ms)
         return self.durable_end_offset
+
+    @property
+    def recovery_checkpoint(self) -> Offset:
+        """The recovery point to write down: inside the active segment as long as that has no index on disk.
+
+        If it were the end, and the segment sealed just before a crash, recovery would believe its index.
+        """
+        active = self.segments.active
+        if active.size == 0 or active.are_indexes_saved:
+            return self.recovery_point
+        return min(self.recovery_point, self.log_end_offset - 1)
 
     def _write_epochs(self) -> None:
         unsaved = self.epochs.take_unsaved(self.log_end_offset)

@@ -40,7 +40,6 @@ class BatchPlace(NamedTuple):
 class Segment:
     __slots__ = (
         "_aborted",
-        "_are_indexes_saved",
         "_bytes_since_entry",
         "_directory",
         "_disk",
@@ -53,6 +52,7 @@ class Segment:
         "_recent_offsets",
         "_recent_positions",
         "_time_index",
+        "are_indexes_saved",
         "base_offset",
         "first_append_ms",
         "is_sealed",
@@ -88,7 +88,7 @@ class Segment:
         self._offset_index: OffsetIndex | None = None if size else OffsetIndex()
         self._time_index: TimeIndex | None = None if size else TimeIndex()
         self._aborted: list[AbortedTransaction] | None = None if size else []
-        self._are_indexes_saved = size > 0
+        self.are_indexes_saved = size > 0
         self._bytes_since_entry = 0
         self._is_tail_unknown = False
         self._recent_last_offset = base_offset
@@ -134,7 +134,7 @@ class Segment:
     def release_handle(self) -> None:
         """For the handle cache: drops the file, and of a sealed segment the indexes, which are on disk."""
         self._file = None
-        if self.is_sealed and self._are_indexes_saved:
+        if self.is_sealed and self.are_indexes_saved:
             self._offset_index = self._time_index = self._aborted = None
 
     def forget_handle(self) -> None:
@@ -176,7 +176,7 @@ class Segment:
         if self._bytes_since_entry > self._index_interval_bytes:
             self._add_index_entries(position, last_offset)
         self._bytes_since_entry += size_bytes
-        self._are_indexes_saved = False
+        self.are_indexes_saved = False
         recent = self._recent_offsets
         recent.append(base_offset)
         self._recent_last_offset = last_offset
@@ -269,11 +269,11 @@ class Segment:
 
         Both are synced, for a wrong index would hide records; those of a one-page log are never read back.
         """
-        if self._are_indexes_saved:
+        if self.are_indexes_saved:
             return
         offset_index, time_index = self.indexes()
         aborted = self.aborted_transactions()
-        self._are_indexes_saved = True  # Before the bytes are taken: an append during the write clears it again.
+        self.are_indexes_saved = True  # Before the bytes are taken: an append during the write clears it again.
         time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         is_synced = self.size > SCAN_CHUNK_BYTES
         self._write_index(file_names.OFFSET_INDEX, offset_index.encode(), is_synced)
@@ -323,7 +323,7 @@ class Segment:
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         self._aborted = []
         self._bytes_since_entry = 0
-        self._are_indexes_saved = False
+        self.are_indexes_saved = False
         self.forget_recent()
 
     def _read_max_timestamp(self) -> None:
@@ -353,7 +353,7 @@ class Segment:
         producer_id, first_offset, last_offset, _ = completed
         aborted = AbortedTransaction(producer_id, first_offset, last_offset, last_stable_offset)
         self.aborted_transactions().append(aborted)
-        self._are_indexes_saved = False
+        self.are_indexes_saved = False
 
     # Cutting
 
@@ -365,7 +365,7 @@ class Segment:
         offset_index.truncate(offset - self.base_offset)
         time_index.truncate(offset - self.base_offset)
         self.cut(position)
-        self._are_indexes_saved = False
+        self.are_indexes_saved = False
         self._bytes_since_entry = position - offset_index.floor_position(RELATIVE_OFFSET_MAX)
         self._restore_max_timestamp()
         self._aborted = [aborted for aborted in self.aborted_transactions() if aborted.last_offset < offset]

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
-from ottla.base.types import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
+from ottla.base.types import LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog
@@ -96,22 +96,29 @@ class Partition:
 
     async def append(self, batch: memoryview) -> AppendResult:
         """Appends one client batch in call order. `ApiError` when refused or when the disk is; the log is unchanged then."""
-        if self._append_busy:
+        if not self._append_busy:
+            now_ms = self._clock.now_ms()
+            if not self._inspects and not self.log.should_roll(len(batch), now_ms):
+                return self._append_now(batch, now_ms)
+        else:
             await self._wait_for_turn()
-        elif not self._inspects and not self.log.should_roll(len(batch), self._clock.now_ms()):
-            return self._append_now(batch)
         self._append_busy = True
+        # A task of its own: a client that goes away must not leave a roll half done and the turn given up.
+        return await asyncio.shield(self.storage.tasks.spawn(self._append_in_turn(batch), name="append"))
+
+    async def _append_in_turn(self, batch: memoryview) -> AppendResult:
         try:
             return await self._append_prepared(batch)
         finally:
             self._append_busy = False
             self._wake_next_append()
 
-    def _append_now(self, batch: memoryview) -> AppendResult:
-        self._require_writable()
+    def _append_now(self, batch: memoryview, now_ms: TimestampMs) -> AppendResult:
+        if self.deleted or self.storage.is_refusing:
+            self._require_writable()
         log = self.log
         try:
-            result = log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=self._clock.now_ms())
+            result = log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except OSError as error:
             raise self._storage_failed(error) from error
         if not result.is_duplicate:
@@ -133,7 +140,7 @@ class Partition:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
         if log.should_roll(len(batch), self._clock.now_ms()):
             await self._roll()
-        return self._append_now(batch)
+        return self._append_now(batch, self._clock.now_ms())
 
     async def _inspect(self, batch: memoryview) -> memoryview:
         """Only some topics need it: compacted ones want keys, those with a `compression.type` their codec."""
@@ -215,8 +222,7 @@ class Partition:
         if self._flushing:
             return
         self._flushing = True
-        task = asyncio.get_running_loop().create_task(self._flush(up_to_offset), name=f"flush {self.topic_partition}")
-        self.storage.own(task)
+        self.storage.tasks.spawn(self._flush(up_to_offset), name=f"flush {self.topic_partition}")
 
     async def _flush(self, up_to_offset: Offset | None) -> None:
         try:

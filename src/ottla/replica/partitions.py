@@ -230,10 +230,8 @@ class Partitions:
         delay_ms = 0 if partition.storage.refusal is not None else partition.log.config.file_delete_delay_ms
         loop = asyncio.get_running_loop()
 
-        def remove() -> None:
-            partition.storage.own(loop.create_task(self._remove(partition, path), name=f"delete {path}"))
-
-        loop.call_later(delay_ms / 1000, remove)
+        tasks = partition.storage.tasks
+        loop.call_later(delay_ms / 1000, lambda: tasks.spawn(self._remove(partition, path), name=f"delete {path}"))
 
     async def _remove(self, partition: Partition, path: str) -> None:
         await self._workers.run(partition.storage.directory.remove_deleted, path)

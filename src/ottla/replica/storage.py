@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.log.directory import LogDirectory
+from ottla.replica.owned_tasks import OwnedTasks
 
 logger = logging.getLogger(__name__)
 
@@ -33,9 +34,14 @@ class Storage:
         self._clock = clock
         self._refusal: str | None = None
         self._retry_at: float | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = OwnedTasks()
         # Looking into a batch unpacks it: two at a time are enough work for our threads and bound the memory.
         self.inspections = asyncio.Semaphore(INSPECTIONS_MAX)
+
+    @property
+    def is_refusing(self) -> bool:
+        """Cheap: whether `refusal` is worth asking."""
+        return self._refusal is not None
 
     @property
     def refusal(self) -> str | None:
@@ -68,13 +74,3 @@ class Storage:
         if self._refusal is None:
             logger.error("log directory refuses writes: %s", reason)
         self._refusal = reason
-
-    def own(self, task: asyncio.Task[None]) -> None:
-        """Keeps a background task alive until it ends (the loop holds tasks weakly)."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def settle(self) -> None:
-        """Waits for the flushes under way; called once no append can start any more."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)

@@ -145,6 +145,24 @@ def test_a_cancelled_turn_passes_on(scene: Callable[..., None]) -> None:
     scene(play, segment_bytes=500)
 
 
+def test_a_client_that_goes_away_leaves_no_roll_half_done(scene: Callable[..., None]) -> None:
+    async def play(world: World) -> None:
+        await world.partition.append(world.batch(b"x" * 300))
+        world.workers.hold()
+        gone = asyncio.create_task(world.partition.append(world.batch(b"a" * 300)))
+        await turns()
+        gone.cancel()
+        await turns()
+        later = asyncio.create_task(world.partition.append(world.batch(b"b" * 300)))
+        await turns()
+        assert world.workers.names.count("prepare_roll") == 1
+        world.workers.release()
+        assert (await later).base_offset == 2
+        assert await world.values() == [b"x" * 300, b"a" * 300, b"b" * 300]
+
+    scene(play, segment_bytes=500)
+
+
 def test_acknowledgements_wait_for_the_fsync_and_share_it(scene: Callable[..., None]) -> None:
     async def play(world: World) -> None:
         partition = world.partition
