@@ -15,11 +15,13 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.brokers import outside_ephemeral_ports
+from tests.chaos.small_disk import FILE_SYSTEMS, mounted
 from tests.chaos.writers import QUIET
 
 # Taken out of the environment: a broker that is started from here would read OTTLA_* as settings of its own.
 ROUNDS: Final = int(os.environ.pop("OTTLA_CHAOS_ROUNDS", "3"))
 SEED: Final = int(os.environ.pop("OTTLA_CHAOS_SEED", "0")) or random.SystemRandom().getrandbits(32)
+SMALL_DISK_BYTES: Final = 80 << 20
 _figures: list[tuple[str, str]] = []
 
 
@@ -59,12 +61,9 @@ def create_topic() -> CreateTopic:
     return create
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 MB of its own; needs the right to mount."""
-    from tests.chaos.small_disk import mounted
-
-    with mounted(tmp_path / "disk", size_bytes=64 << 20) as path:
+@pytest.fixture(params=FILE_SYSTEMS)
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    with mounted(tmp_path / "disk", kind=request.param, size_bytes=SMALL_DISK_BYTES) as path:
         yield path
 
 

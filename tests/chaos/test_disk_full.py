@@ -7,6 +7,7 @@ again. Meanwhile a patient idempotent producer keeps trying: in the end it has l
 import errno
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,14 +23,13 @@ from tests.chaos.conftest import CreateTopic
 from tests.chaos.files import require_sound_files
 from tests.chaos.filler import Filler
 from tests.chaos.readers import read_all
-from tests.chaos.small_disk import free_bytes
+from tests.chaos.small_disk import BLOCK_BYTES, free_bytes
 from tests.chaos.writers import EXACTLY_ONCE, QUIET, Writer
 
 OLD, KEPT, DOOMED, PATIENT = "old", "kept", "doomed", "patient"
 TOPICS: Final = (OLD, KEPT, DOOMED, PATIENT)
 SHARE_BYTES: Final = 12 << 20  # Of each of what will be given up: old segments, a topic, a ballast file.
 SEGMENT_BYTES: Final = 2 << 20
-BLOCK_BYTES: Final = 4096
 HEAL_SECONDS_MAX: Final = 20.0
 RETRIABLE_WHEN_FULL: Final = KafkaError.KAFKA_STORAGE_ERROR
 
@@ -77,7 +77,7 @@ def test_a_full_disk_heals_without_a_restart(
         assert error.code() == RETRIABLE_WHEN_FULL, error.str()
         require_readable(broker, kept)
         heal()
-        wait_until(lambda: kept.write() is None, f"writes again after: {what}", seconds=HEAL_SECONDS_MAX)
+        wait_until(partial(takes_writes, kept), f"writes again after: {what}", seconds=HEAL_SECONDS_MAX)
         assert free_bytes(small_disk) > 0
         report(f"{what}: healed; {kept.history.acknowledged_count} records acknowledged so far")
 
@@ -106,13 +106,13 @@ def test_metadata_changes_on_a_full_disk(
     require_readable(broker, kept)
 
     ballast.unlink()
-    wait_until(lambda: kept.write() is None, "writes again", seconds=HEAL_SECONDS_MAX)
+    wait_until(partial(takes_writes, kept), "writes again", seconds=HEAL_SECONDS_MAX)
     create_topic(broker.bootstrap_servers, "after-healing")
     after = Filler(broker, "after-healing", writer=2)
     assert after.write() is None
     for number, topic in enumerate(made, start=10):
         late = Filler(broker, topic, writer=number)
-        wait_until(lambda late=late: late.write() is None, f"{topic} takes writes", seconds=HEAL_SECONDS_MAX)
+        wait_until(partial(takes_writes, late), f"{topic} takes writes", seconds=HEAL_SECONDS_MAX)
     broker.kill()
     broker.start()
     assert set(topics_of(broker)) >= {KEPT, "after-healing", *made}
@@ -133,7 +133,7 @@ def test_retention_heals_a_disk_that_is_full_to_the_last_byte(
     old.write_until_refused()
     fill_to_the_last_byte(small_disk / "rest")
     set_topic_config(broker, OLD, "retention.ms", "1")
-    wait_until(lambda: old.write() is None, "writes again", seconds=HEAL_SECONDS_MAX)
+    wait_until(partial(takes_writes, old), "writes again", seconds=HEAL_SECONDS_MAX)
     require_untroubled(broker)
 
 
@@ -147,9 +147,13 @@ def test_a_crash_on_a_full_disk_loses_nothing(
     broker.kill()
     ballast.unlink()
     broker.start()
-    wait_until(lambda: kept.write() is None, "writes again", seconds=HEAL_SECONDS_MAX)
+    wait_until(partial(takes_writes, kept), "writes again", seconds=HEAL_SECONDS_MAX)
     require_readable(broker, kept)
     require_untroubled(broker)
+
+
+def takes_writes(filler: Filler) -> bool:
+    return filler.write() is None
 
 
 def require_readable(broker: Broker, filler: Filler) -> None:

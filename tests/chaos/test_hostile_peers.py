@@ -51,7 +51,6 @@ NEVER_BELIEVED: Final = (
     "two_batches",
     "random_bytes",
     "other_format",
-    "false_place",
 )
 _CLOSING: Final = re.compile(r"^.*WARNING.*closing connection.*$", re.MULTILINE)
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, Message, Producer
@@ -18,7 +19,10 @@ from tests.chaos.payload import Numbered, encode
 
 PACE_SECONDS: Final = 0.01
 FLUSH_SECONDS_MAX: Final = 120.0
-QUIET: Final = {"log_level": 0, "error_cb": lambda error: None}  # A broker that is gone is what we are here for.
+QUIET: Final[dict[str, Any]] = {
+    "log_level": 0,
+    "error_cb": lambda error: None,
+}  # A broker that is gone is what we are here for.
 PATIENT: Final[dict[str, Any]] = {
     "message.timeout.ms": 0,
     "reconnect.backoff.ms": 10,
@@ -106,7 +110,7 @@ class Writer(threading.Thread):
                 self._topic,
                 encode(record, self._value_bytes),
                 partition=record.partition,
-                on_delivery=lambda error, message, record=record: self._on_delivery(record, error, message),
+                on_delivery=partial(self._on_delivery, record),
             )
 
     def _on_delivery(self, record: Numbered, error: KafkaError | None, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The built wheel, alone in an empty virtual environment: `ottla up` runs, and the pytest fixture serves a foreign project."""
+"""The built wheel, alone in an empty virtual environment: `ottla up` runs, the pytest fixture serves a foreign project."""
 
 import os
 import subprocess

@@ -80,8 +80,8 @@ def test_scene_11_a_restarted_producer_repeats_what_it_had_sent(
 # -- scene 17: long poll ----------------------------------------------------------------------------------------------
 
 FETCH_WAIT_NAMES = {"java": "fetch.max.wait.ms", "confluent-kafka": "fetch.wait.max.ms"}
-LONG_WAIT_MS, SHORT_WAIT_MS = 20_000, 1_500
-ROUNDS = 10
+LONG_WAIT_MS, SHORT_WAIT_MS = 8_000, 1_500
+ROUNDS = 5
 
 both_families = pytest.mark.parametrize("client", list(FETCH_WAIT_NAMES), indirect=True)
 

@@ -36,7 +36,8 @@ def parse_addresses(setting: str, texts: tuple[str, ...]) -> list[Address]:
 
 def listeners_of(config: BrokerConfig) -> list[Address]:
     addresses = parse_addresses("listeners", config.listing("listeners"))
-    protocols = dict(pair.split(":", 1) for pair in config.listing("listener.security.protocol.map") if ":" in pair)
+    mapping = config.string("listener.security.protocol.map") or ""
+    protocols = dict(pair.strip().split(":", 1) for pair in mapping.split(",") if ":" in pair)
     for address in addresses:
         protocol = protocols.get(address.name, address.name)
         if protocol != PLAINTEXT:
