@@ -27,11 +27,14 @@ def main() -> int:
         console.print(
             f"A broker answers on [bold]{running.bootstrap_servers}[/] after {time.perf_counter() - started:.2f} s."
         )
-        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": running.bootstrap_servers, "log_level": 2})
         admin.create_topics([NewTopic(TOPIC, num_partitions=1)])[TOPIC].result()
         console.print(f"Topic [bold]{TOPIC}[/] is there. Now librdkafka, unmodified, writes and reads it:\n")
         produced, consumed = move_messages(running.bootstrap_servers)
-        console.print(result_table(produced, consumed, running.data_dir, running.pid))
+        console.print(result_table(produced, consumed))
+        stored = sum(path.stat().st_size for path in running.data_dir.rglob("*.log"))
+        console.print(f"On disk: {stored / 1e6:,.0f} MB in Kafka's own format. ", end="")
+        console.print(f"The broker holds {resident_megabytes(running.pid):,.0f} MB of memory.")
     complete = produced.messages == consumed.messages == MESSAGES
     console.print(
         "[bold green]Every message written was read.[/]" if complete else "[bold red]Messages are missing.[/]"
@@ -64,7 +67,7 @@ def move_messages(bootstrap_servers: str) -> tuple[LoadResult, LoadResult]:
     return produced, consumed
 
 
-def result_table(produced: LoadResult, consumed: LoadResult, data_dir: Path, pid: int) -> Table:
+def result_table(produced: LoadResult, consumed: LoadResult) -> Table:
     table = Table(title="What happened", title_justify="left")
     for name, justify in (
         ("", "left"),
@@ -82,10 +85,6 @@ def result_table(produced: LoadResult, consumed: LoadResult, data_dir: Path, pid
             f"{result.messages / result.seconds:,.0f}",
             f"{result.bytes / result.seconds / 1e6:,.0f}",
         )
-    table.add_section()
-    stored = sum(path.stat().st_size for path in data_dir.rglob("*.log"))
-    table.add_row("on disk", f"{stored / 1e6:,.0f} MB in Kafka's own format", "", "", "")
-    table.add_row("broker", f"{resident_megabytes(pid):,.0f} MB of memory", "", "", "")
     return table
 
 
