@@ -9,7 +9,6 @@ Several machines may share the loop: code runs on behalf of a `Host`, and the ca
 """
 
 import asyncio
-import gc
 import heapq
 import inspect
 from collections.abc import Callable, Coroutine
@@ -136,7 +135,11 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._ready.clear()
         self._timers.clear()
-        gc.collect()
+        for task, host in list(self._task_hosts.items()):
+            is_forgotten = task.done() and not task.cancelled() and task._log_traceback
+            error = task.exception() if is_forgotten else None
+            if error is not None and (host is None or host.is_alive):
+                self._errors.append(error)
         if self._errors:
             raise self._errors.pop(0)
 

@@ -24,7 +24,7 @@ TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 KAFKA_LIBS: Final = TOOLS / "kafka-libs"
 
 DEPENDENCY: Final = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
-POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+POM: Final = """<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>ottla</groupId><artifactId>kafka-libs</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>{}</dependencies>

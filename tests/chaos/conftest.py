@@ -7,20 +7,22 @@ differ, for they are the machine's.
 
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ottla.testing import Broker
 from tests.chaos.brokers import outside_ephemeral_ports
 from tests.chaos.small_disk import FILE_SYSTEMS, mounted
-from tests.chaos.writers import QUIET
+from tests.chaos.writers import QUIET, abandon_all
 
 # Taken out of the environment: a broker that is started from here would read OTTLA_* as settings of its own.
 ROUNDS: Final = int(os.environ.pop("OTTLA_CHAOS_ROUNDS", "3"))
 SEED: Final = int(os.environ.pop("OTTLA_CHAOS_SEED", "0")) or random.SystemRandom().getrandbits(32)
+LOG_LINES_SHOWN: Final = 60
 SMALL_DISK_BYTES: Final = 80 << 20
 _figures: list[tuple[str, str]] = []
 
@@ -47,6 +49,12 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda figure: _figures.append((request.node.name, figure))
 
 
+@pytest.fixture(autouse=True)
+def no_writer_stays() -> Iterator[None]:
+    yield
+    abandon_all()
+
+
 CreateTopic = Callable[..., None]
 
 
@@ -65,6 +73,16 @@ def create_topic() -> CreateTopic:
 def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     with mounted(tmp_path / "disk", kind=request.param, size_bytes=SMALL_DISK_BYTES) as path:
         yield path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure comes with the end of the broker's log."""
+    outcome = yield
+    broker = item.funcargs.get("broker")
+    if outcome.failed and isinstance(broker, Broker):
+        outcome.sections.append(("broker's log", "\n".join(broker.log.splitlines()[-LOG_LINES_SHOWN:])))
+    return outcome
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -14,7 +14,7 @@ import pytest
 import ottla.testing
 from ottla.testing import Broker
 from tests.chaos.attackers import attacking
-from tests.chaos.attacks import BOMBS_AT_ONCE, IDLE_CONNECTIONS, LORIS_CONNECTIONS
+from tests.chaos.attacks import BOMBS_AT_ONCE, IDLE_CONNECTIONS, LORIS_CONNECTIONS, SILENT_CONNECTIONS
 from tests.chaos.brokers import connection_count, require_untroubled, wait_until
 from tests.chaos.conftest import CreateTopic
 from tests.chaos.files import require_sound_files
@@ -151,13 +151,17 @@ def test_idle_connections_cost_little(
     require_quiet_log(broker, 0)
 
 
-def test_unfinished_requests_do_not_keep_a_connection_alive(
-    port: int, chance: random.Random, report: Callable[[str], None]
+@pytest.mark.parametrize(
+    ("name", "connections"), [("slow_loris", LORIS_CONNECTIONS), ("never_reads", SILENT_CONNECTIONS)]
+)
+def test_nobody_keeps_a_connection_without_using_it(
+    name: str, connections: int, port: int, chance: random.Random, create_topic: CreateTopic
 ) -> None:
+    """Neither requests that are never finished nor answers that are never read count as use."""
     with ottla.testing.broker(port=port, config={"connections.max.idle.ms": 2_000}) as broker:
-        with attacking("slow_loris", broker.port, chance.getrandbits(32)) as attacker:
-            wait_until(lambda: connection_count(broker) >= LORIS_CONNECTIONS, "all slow clients are connected")
+        prepare(name, broker, create_topic)
+        with attacking(name, broker.port, chance.getrandbits(32)) as attacker:
+            wait_until(lambda: connection_count(broker) >= connections, "all of them are connected")
             wait_until(lambda: connection_count(broker) == 0, "the broker has closed all of them")
             outcome = attacker.stop()
-        report(f"{outcome['connections']} slow clients, all closed after connections.max.idle.ms")
         require_quiet_log(broker, outcome["connections"])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -19,6 +20,7 @@ from tests.chaos.payload import Numbered, encode
 
 PACE_SECONDS: Final = 0.01
 FLUSH_SECONDS_MAX: Final = 120.0
+ABANDON_SECONDS_MAX: Final = 10.0
 QUIET: Final[dict[str, Any]] = {
     "log_level": 0,
     "error_cb": lambda error: None,
@@ -61,6 +63,7 @@ NO_ANSWER: Final = Guarantee(
 )
 
 _numbers = itertools.count(1)
+_running: "WeakSet[Writer]" = WeakSet()
 
 
 class Writer(threading.Thread):
@@ -90,6 +93,7 @@ class Writer(threading.Thread):
         self.slowest_answer_seconds = 0.0
         merged = {"bootstrap.servers": bootstrap, **QUIET, **PATIENT, **guarantee.settings, **(settings or {})}
         self._producer = Producer({**merged, "error_cb": self._on_error})
+        _running.add(self)
 
     def run(self) -> None:
         try:
@@ -125,6 +129,11 @@ class Writer(threading.Thread):
         if error.fatal():
             self.history.fatal = error.str()
 
+    def abandon(self) -> None:
+        """Gives up what has no answer yet."""
+        self._stopping.set()
+        self._producer.purge()
+
     def stop(self) -> WriterHistory:
         """Stops sending; returns once every record has its answer."""
         self._stopping.set()
@@ -135,3 +144,11 @@ class Writer(threading.Thread):
         assert not self.is_alive(), f"{self.name} hangs"
         assert unanswered == 0 or self.history.fatal, f"{self.name}: {unanswered} records got no answer"
         return self.history
+
+
+def abandon_all() -> None:
+    """After a test that failed: its writers must not go on trying beside the next one."""
+    for writer in list(_running):
+        if writer.is_alive():
+            writer.abandon()
+            writer.join(ABANDON_SECONDS_MAX)

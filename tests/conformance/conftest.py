@@ -124,10 +124,18 @@ def whole_suite_ran(config: pytest.Config) -> bool:
     return not config.option.keyword and not config.option.markexpr and all(path.is_dir() for path in chosen)
 
 
+def idle_clients() -> list[str]:
+    return [name for name in CLIENTS if not passed_by_client[name]]
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """A named client that ran nothing fails the whole run, even when every test that did run passed."""
-    idle = [name for name in CLIENTS if not passed_by_client[name]]
-    if idle and exitstatus == pytest.ExitCode.OK and whole_suite_ran(session.config) and not is_worker(session.config):
+    if (
+        idle_clients()
+        and exitstatus == pytest.ExitCode.OK
+        and whole_suite_ran(session.config)
+        and not is_worker(session.config)
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -135,7 +143,7 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")  # Set by pytest-xdist; only its controller sees every report.
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     terminalreporter.section("clients")
     rows = [("client", "version", "passed", "failed")]
     for name in CLIENTS:
@@ -144,3 +152,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    if idle_clients() and whole_suite_ran(config):
+        terminalreporter.write_line(f"FAILED: no test passed with {', '.join(idle_clients())}", red=True)

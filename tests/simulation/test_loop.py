@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sim.loop import Stuck
+from sim.loop import HOST, Host, Stuck
 from sim.world import World
 
 
@@ -72,6 +72,20 @@ def test_an_error_that_nobody_awaits_ends_the_run() -> None:
         World(1).run(main())
 
 
+def test_an_error_that_nobody_awaited_is_told_at_the_end_at_the_latest() -> None:
+    kept: list[asyncio.Task[None]] = []
+
+    async def fails() -> None:
+        raise ValueError("lost")
+
+    async def main() -> None:
+        kept.append(asyncio.get_running_loop().create_task(fails()))
+        await asyncio.sleep(1)
+
+    with pytest.raises(ValueError, match="lost"):
+        World(1).run(main())
+
+
 def test_an_error_in_a_callback_ends_the_run() -> None:
     async def main() -> None:
         asyncio.get_running_loop().call_later(1, lambda: 1 // 0)
@@ -79,6 +93,33 @@ def test_an_error_in_a_callback_ends_the_run() -> None:
 
     with pytest.raises(ZeroDivisionError):
         World(1).run(main())
+
+
+def test_a_dead_host_does_nothing_more() -> None:
+    world = World(1)
+    host = Host("node")
+    seen: list[str] = []
+
+    async def node() -> None:
+        try:
+            while True:
+                seen.append("alive")
+                await asyncio.sleep(1)
+        finally:
+            seen.append("cleaned up")
+
+    async def main() -> None:
+        HOST.set(host)
+        task = asyncio.get_running_loop().create_task(node())
+        HOST.set(None)
+        await asyncio.sleep(2.5)
+        host.is_alive = False
+        world.loop.bury(host)
+        await asyncio.sleep(10)
+        assert not task.done()
+
+    world.run(main())
+    assert seen == ["alive"] * 3
 
 
 def test_time_outs_cancellation_and_executors_work() -> None:

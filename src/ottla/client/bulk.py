@@ -25,13 +25,15 @@ PRODUCE_CONFIG: Final[ClientConfig] = {
     "batch.num.messages": 100_000,
     "queue.buffering.max.messages": 500_000,
     "socket.nagle.disable": True,
-    "log_level": 0,  # What matters arrives as an event or ends in a LoadError.
+    "log_level": 0,  # What matters is an event, and ends in a LoadError.
 }
 CONSUME_CONFIG: Final[ClientConfig] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
+    "queued.min.messages": 1_000_000,
+    "fetch.queue.backoff.ms": 1,  # By default a reader that catches up with its full queue waits for a second.
     "socket.nagle.disable": True,
-    "log_level": 0,  # What matters arrives as an event or ends in a LoadError.
+    "log_level": 0,
 }
 
 

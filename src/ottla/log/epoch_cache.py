@@ -27,7 +27,7 @@ class EpochCache:
     def __init__(self, entries: Iterable[tuple[LeaderEpoch, Offset]] = ()) -> None:
         """With the entries of the checkpoint file."""
         self._entries = list(entries)
-        self._saved_entries = self._entries
+        self._saved_entries: list[tuple[LeaderEpoch, Offset]] | None = self._entries
         self.latest_epoch: LeaderEpoch = NO_EPOCH
         self._replace(self._entries)
 
@@ -45,6 +45,10 @@ class EpochCache:
             return None
         self._saved_entries = entries
         return entries
+
+    def not_saved(self) -> None:
+        """What `take_unsaved` gave out could not be written."""
+        self._saved_entries = None
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> bool:
         """The leader of `epoch` writes from `start_offset` on. Nothing changes for an epoch already known."""

@@ -28,7 +28,11 @@ from ottla.log.recovery import LoadedLog, Loading, load, rebuild_producers
 from ottla.log.segment import Segment
 from ottla.log.segment_list import SegmentList
 
-__all__ = ["AppendResult", "LogSlice", "PartitionLog"]
+__all__ = ["AppendResult", "LogSlice", "PartitionLog", "SidecarsUnsaved"]
+
+
+class SidecarsUnsaved(OSError):
+    """The records are on stable storage, an index or checkpoint beside them is not: the flush does not count yet."""
 
 
 class PartitionLog(AppendableLog):
@@ -99,23 +103,38 @@ class PartitionLog(AppendableLog):
         )
 
     def sync_files(self, up_to_offset: Offset | None = None) -> Offset:
-        """Blocking: fsync of all that was appended, or of the segments before an offset. Returns how far it reaches."""
+        """Blocking: fsync of all that was appended, or of the segments before an offset. Returns how far it reaches.
+
+        `SidecarsUnsaved` when the records are synced and something beside them is not: nothing is lost, try again. Any
+        other `OSError` leaves the records themselves in doubt.
+        """
         end_offset = self.log_end_offset
         if up_to_offset is not None:
             end_offset = min(end_offset, up_to_offset)
-        directories, self._unsynced_directories = self._unsynced_directories, ()
-        for segment in self.segments:
-            if segment.is_sealed:
-                segment.save_indexes()
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < end_offset:
                 segment.handle().sync()
-        self._write_epochs()
-        if directories and self.topic_id is not None:
-            sync_topic_id(self._disk, self.directory)
-        for directory in dict.fromkeys(directories):
-            self._disk.sync_directory(directory)
+        try:
+            self._sync_sidecars()
+        except OSError as error:
+            raise SidecarsUnsaved(error.errno, error.strerror) from error
         return end_offset
+
+    def _sync_sidecars(self) -> None:
+        """Indexes of sealed segments, epochs, the topic's id, new names in directories."""
+        for segment in self.segments:
+            if segment.is_sealed:
+                segment.save_indexes()
+        self._write_epochs()
+        directories, self._unsynced_directories = self._unsynced_directories, ()
+        try:
+            if directories and self.topic_id is not None:
+                sync_topic_id(self._disk, self.directory)
+            for directory in dict.fromkeys(directories):
+                self._disk.sync_directory(directory)
+        except OSError:
+            self._unsynced_directories += directories
+            raise
 
     def complete_flush(self, end_offset: Offset, now_ms: TimestampMs | None = None) -> None:
         """All below `end_offset`, which `sync_files` returned, is on stable storage."""
@@ -132,19 +151,26 @@ class PartitionLog(AppendableLog):
 
     @property
     def recovery_checkpoint(self) -> Offset:
-        """The recovery point to write down: inside the active segment as long as that has no index on disk.
+        """The recovery point to write down: not past a segment that has no index on disk yet.
 
-        If it were the end, and the segment sealed just before a crash, recovery would believe its index.
+        Its records may be synced to the last, but recovery must come by it, or it would believe what index it finds.
         """
-        active = self.segments.active
-        if active.size == 0 or active.are_indexes_saved:
-            return self.recovery_point
-        return min(self.recovery_point, self.log_end_offset - 1)
+        recent = self.segments.from_offset(self.recovery_point - 1)
+        ends = [*(segment.base_offset for segment in recent[1:]), self.log_end_offset]
+        for segment, end_offset in zip(recent, ends, strict=True):
+            if segment.size and not segment.are_indexes_saved:
+                return min(self.recovery_point, end_offset - 1)
+        return self.recovery_point
 
     def _write_epochs(self) -> None:
         unsaved = self.epochs.take_unsaved(self.log_end_offset)
-        if unsaved is not None:
+        if unsaved is None:
+            return
+        try:
             self._disk.replace(join(self.directory, file_names.LEADER_EPOCH_CHECKPOINT), encode_epochs(unsaved))
+        except OSError:
+            self.epochs.not_saved()
+            raise
 
     # Retention and deletion
 

@@ -276,10 +276,14 @@ class Segment:
         self.are_indexes_saved = True  # Before the bytes are taken: an append during the write clears it again.
         time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         is_synced = self.size > SCAN_CHUNK_BYTES
-        self._write_index(file_names.OFFSET_INDEX, offset_index.encode(), is_synced)
-        self._write_index(file_names.TIME_INDEX, time_index.encode(), is_synced)
-        if aborted or self._disk.exists(self.path(file_names.TRANSACTION_INDEX)):
-            self._write_index(file_names.TRANSACTION_INDEX, encode_entries(aborted), True)
+        try:
+            self._write_index(file_names.OFFSET_INDEX, offset_index.encode(), is_synced)
+            self._write_index(file_names.TIME_INDEX, time_index.encode(), is_synced)
+            if aborted or self._disk.exists(self.path(file_names.TRANSACTION_INDEX)):
+                self._write_index(file_names.TRANSACTION_INDEX, encode_entries(aborted), True)
+        except OSError:
+            self.are_indexes_saved = False
+            raise
 
     def _write_index(self, suffix: str, data: bytes, is_synced: bool) -> None:
         file = self._disk.open(self.path(suffix), create=True)
@@ -294,7 +298,7 @@ class Segment:
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Reads both indexes. They are rebuilt from the log if one is missing or insane, or the log is one page."""
         if self.size <= SCAN_CHUNK_BYTES:
-            return self._rebuild_indexes()
+            return self._rebuild_indexes(are_good_on_disk=self.are_indexes_saved)
         try:
             offset_index = OffsetIndex.decode(self._disk.read(self.path(file_names.OFFSET_INDEX)))
             time_index = TimeIndex.decode(self._disk.read(self.path(file_names.TIME_INDEX)))
@@ -310,11 +314,12 @@ class Segment:
         self._bytes_since_entry = self.size - last_position
         return offset_index, time_index
 
-    def _rebuild_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+    def _rebuild_indexes(self, *, are_good_on_disk: bool = False) -> tuple[OffsetIndex, TimeIndex]:
         self.reset_indexes()
         for position, header in scan_headers(self.handle(), 0, self.size):
             self.index_batch(position, header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
         self.forget_recent()
+        self.are_indexes_saved = are_good_on_disk
         return self.indexes()
 
     def reset_indexes(self) -> None:
@@ -329,7 +334,7 @@ class Segment:
     def _read_max_timestamp(self) -> None:
         """From the last entry of the time index, without reading the rest."""
         if self.size <= SCAN_CHUNK_BYTES:
-            self._rebuild_indexes()
+            self.indexes()
             return
         try:
             file = self._disk.open(self.path(file_names.TIME_INDEX))

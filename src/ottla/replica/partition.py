@@ -21,7 +21,7 @@ from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
 from ottla.base.types import LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.config import LogConfig
-from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog
+from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog, SidecarsUnsaved
 from ottla.log.segment import Segment
 from ottla.replica.storage import Storage
 from ottla.wire.records import has_keyless_record, recompress
@@ -227,6 +227,10 @@ class Partition:
     async def _flush(self, up_to_offset: Offset | None) -> None:
         try:
             end = await self._workers.run(self.log.sync_files, up_to_offset)
+        except SidecarsUnsaved as error:
+            # Nothing is in doubt but not everything is saved, for want of space as a rule: the next flush tries again.
+            self._fail_commit_waiters(self._storage_failed(error))
+            return
         except OSError as error:
             # After a failed fsync the kernel may have dropped the pages: what was written is unknown, so nothing of it
             # is acknowledged and the directory takes no more writes until it was recovered by a restart.

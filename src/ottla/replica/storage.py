@@ -57,6 +57,8 @@ class Storage:
         return self._refusal is not None and self._retry_at is not None
 
     def on_error(self, error: OSError) -> None:
+        if self._refusal is not None and self._retry_at is None:
+            return  # It failed for good; a full disk on top of that changes nothing.
         if is_no_space(error):
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
             self._refuse(
@@ -71,6 +73,6 @@ class Storage:
         self._refuse(f"fsync failed in {self.path} ({error}): check the disk, then restart this node")
 
     def _refuse(self, reason: str) -> None:
-        if self._refusal is None:
+        if self._refusal != reason:
             logger.error("log directory refuses writes: %s", reason)
         self._refusal = reason

@@ -44,10 +44,7 @@ def run(arguments: Sequence[str | bytes], settings: dict[str, Any], *, stdin: by
     command: list[str | bytes] = [KCAT, "-b", settings.get("bootstrap", BOOTSTRAP), *arguments]
     for name, value in settings.items():
         if name in SETTING_NAMES:
-            said = {True: "true", False: "false", "none": "none" if name == "compression" else "error"}.get(
-                value, value
-            )
-            command += ["-X", f"{SETTING_NAMES[name]}={said}"]
+            command += ["-X", f"{SETTING_NAMES[name]}={spelled(name, value)}"]
     for name, value in settings.get("raw", {}).items():
         command += ["-X", f"{name}={value}"]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
@@ -55,6 +52,13 @@ def run(arguments: Sequence[str | bytes], settings: dict[str, Any], *, stdin: by
     if done.returncode or "% ERROR" in said or "Delivery failed" in said:
         raise KafkaRefusal(code_named_in(said), said.strip())
     return done.stdout, said
+
+
+def spelled(name: str, value: Any) -> str:
+    """A setting's value in librdkafka's spelling."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "error" if (name, value) == ("reset", "none") else str(value)
 
 
 def code_named_in(text: str) -> int:
@@ -110,7 +114,7 @@ def delivered(said: str) -> list[dict[str, Any]]:
 
 def fetch(topic: str, partition: int, offset: int, count: int, wait_ms: int, **settings: Any) -> list[Any]:
     reading = ["-C", "-q", "-e", "-t", topic, "-p", str(partition), "-o", str(offset), "-c", str(count)]
-    output, _ = run([*reading, "-f", RECORD_FORMAT], {"reset": "error", **settings})
+    output, _ = run([*reading, "-f", RECORD_FORMAT], {"reset": "none", **settings})
     return [described(record) for record in output.split(RECORD_END)[:-1]]
 
 

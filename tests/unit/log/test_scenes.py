@@ -1,4 +1,4 @@
-"""The seeds' look-ups number for number (scenes 1, 2, 3) and what recovery does about a flipped bit (scene 8).
+"""The seeds' look-ups number for number (scenes 1, 2, 3) and recovery from a bit flipped anywhere in a batch (scene 8).
 
 `docs/FEATURES.md` lists every scene with its tests; those about one partition and not here are beside the code they show.
 """
@@ -127,7 +127,7 @@ def test_scene_03_offset_1500042_in_the_segment_of_1000000() -> None:
     assert sum(name == "read" and path.endswith(".index") for name, path, *_ in calls) == 1
 
 
-# Scene 8: a bit flipped in a .log (followers refuse it: test_appendable_log.py; clients: tests/conformance, tests/chaos)
+# Scene 8: a bit flipped in a .log. What lies below the recovery point: test_recovery.py; followers: test_appendable_log.py
 
 BATCH_COUNT = 10
 ROTTEN = 6
@@ -165,15 +165,3 @@ def test_scene_08_recovery_cuts_in_front_of_a_flipped_bit_and_names_it(
     named = f"cutting {DIRECTORY}/00000000000000000000.log at position {position} (offset {5 * ROTTEN})"
     assert named in caplog.text
     assert append(recovered, batch_of()).base_offset == 5 * ROTTEN
-
-
-def test_scene_08_what_was_promised_is_named_and_not_cut(caplog: pytest.LogCaptureFixture) -> None:
-    """Below the recovery point all was synced: cutting there would lose the good batches behind the rotten one."""
-    disk = new_disk()
-    position = written(disk)[ROTTEN]
-    flip(disk, position + BYTES_OF_A_BATCH["records"])
-    with caplog.at_level(logging.WARNING):
-        recovered = open_log(disk, CONFIG, clean_shutdown=False, recovery_point=5 * BATCH_COUNT)
-    assert recovered.log_end_offset == 5 * BATCH_COUNT
-    assert f"rotten batch in {DIRECTORY}/00000000000000000000.log at position {position} " in caplog.text
-    assert "kept because it lies below the recovery point" in caplog.text

@@ -247,6 +247,38 @@ def test_a_failed_fsync_acknowledges_nothing_and_is_final(
     scene(play, flush_messages=1)
 
 
+def test_no_room_for_what_lies_beside_the_records_is_not_final(
+    scene: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play(world: World) -> None:
+        partition = world.partition
+        replace, full = RealDisk.replace, True
+
+        def fail(self: Any, path: str, data: bytes) -> None:
+            if full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            replace(self, path, data)
+
+        monkeypatch.setattr(RealDisk, "replace", fail)
+        await partition.append(world.batch(b"a"))
+        wait = partition.committed(0)
+        assert wait is not None
+        with pytest.raises(ApiError):
+            await wait
+        assert partition.high_watermark == 0
+        assert world.storage.is_full
+        full = False
+        world.clock.advance(RETRY_SECONDS)
+        await partition.append(world.batch(b"b"))
+        wait = partition.committed(1)
+        if wait is not None:
+            await wait
+        assert partition.high_watermark == 2
+        assert world.storage.refusal is None
+
+    scene(play, flush_messages=1)
+
+
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD, Codec.NONE])
 def test_other_codecs_are_recompressed(scene: Callable[..., None], codec: Codec) -> None:
     async def play(world: World) -> None:
