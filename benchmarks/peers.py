@@ -23,6 +23,8 @@ KAFKA_LIBRARIES: Final = Path(__file__).resolve().parent.parent / ".tools" / "ka
 START_SECONDS_MAX: Final = 300.0
 POLL_SECONDS: Final = 0.002
 
+# Each port is tried once, so that two brokers of one run never get the same; several runs start far apart.
+_ports: Final = iter(range(20_000 + os.getpid() % 100 * 100, 32_000))
 _CLUSTER_ID: Final = "b3R0bGEtYmVuY2htYXJrcw"
 
 
@@ -177,7 +179,12 @@ def _kafka_jar() -> Path:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody has and nobody is given by chance: below those the kernel takes for outgoing connections."""
+    for port in _ports:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise PeerError("no free port")

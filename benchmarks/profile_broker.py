@@ -2,8 +2,8 @@
 
 py-spy samples the broker from outside while the scenario loads it, so that the broker runs as it is. What it prints:
 the functions by the share of samples they were running in themselves, and by the share they were on the stack. Samples
-of an idle loop do not count. `--native` adds C functions, `--lines` divides functions into lines, `--flame FILE` keeps
-the stacks for a flame graph.
+of an idle loop do not count, unless `--idle` asks what a stalled one waits for. `--native` adds C functions, `--lines`
+divides functions into lines, `--flame FILE` keeps the stacks for a flame graph.
 """
 
 import argparse
@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -38,7 +38,7 @@ class Profile:
     whole: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of_stacks(cls, lines: Iterator[str]) -> "Profile":
+    def of_stacks(cls, lines: Iterable[str]) -> "Profile":
         """From one line per stack: its frames from the outermost in, divided by semicolons, then a count."""
         profile = cls()
         for line in lines:
@@ -68,19 +68,44 @@ class Profile:
         return f"{count / self.samples:.1%}"
 
 
-def profile(scenario: Scenario, peer: Ottla, *, stacks: Path, rounds: int, options: list[str], quick: bool) -> None:
-    """Warms the broker up with one unobserved round, then samples the rest."""
-    peer.start()
-    scenario.measure(Round(peer=peer, scenario=scenario.name, index=0, quick=quick))
-    command = [_py_spy(), "record", "--pid", str(peer.process.pid), "--format", "raw", "--output", str(stacks)]
-    command += ["--rate", str(SAMPLES_PER_SECOND), "--duration", "unlimited", *options]
-    sampler = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+class ProfiledOttla(Ottla):
+    """Ottla with a sampler beside it from its first answer on, through every restart a scenario asks for."""
+
+    stacks: ClassVar[Path]
+    options: ClassVar[list[str]]
+    _sampler: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        seconds = super().start()
+        output = self.stacks / f"{self.process.pid}.stacks"
+        command = [_py_spy(), "record", "--pid", str(self.process.pid), "--format", "raw", "--output", str(output)]
+        command += ["--rate", str(SAMPLES_PER_SECOND), "--duration", "unlimited", *self.options]
+        self._sampler = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return seconds
+
+    def stop(self) -> None:
+        self._end_sampling()
+        super().stop()
+
+    def kill(self) -> None:
+        self._end_sampling()
+        super().kill()
+
+    def _end_sampling(self) -> None:
+        if self._sampler is not None:
+            self._sampler.send_signal(signal.SIGINT)  # It writes what it has.
+            self._sampler.wait()
+            self._sampler = None
+
+
+def run(scenario: Scenario, peer: ProfiledOttla, *, rounds: int, quick: bool) -> None:
     try:
-        for index in range(1, 1 + rounds):
+        if not scenario.own_broker:
+            peer.start()
+        for index in range(rounds):
             scenario.measure(Round(peer=peer, scenario=scenario.name, index=index, quick=quick))
     finally:
-        sampler.send_signal(signal.SIGINT)  # It writes what it has.
-        sampler.wait()
+        peer.discard()
 
 
 def _py_spy() -> str:
@@ -94,32 +119,26 @@ def _py_spy() -> str:
 def main() -> int:
     arguments = _arguments()
     scenario = next(each for each in SCENARIOS if each.name == arguments.scenario)
+    flags = {"--native": arguments.native, "--idle": arguments.idle, "--function": not arguments.lines}
+    ProfiledOttla.options = [flag for flag, wanted in flags.items() if wanted]
     with tempfile.TemporaryDirectory(prefix="ottla-profile-") as scratch:
-        stacks = Path(arguments.flame or Path(scratch) / "stacks")
-        peer = Ottla(Path(scratch) / "ottla")
-        try:
-            profile(
-                scenario,
-                peer,
-                stacks=stacks,
-                rounds=arguments.rounds,
-                options=["--native"] * arguments.native + ["--function"] * (not arguments.lines),
-                quick=arguments.quick,
-            )
-        finally:
-            peer.discard()
-        with stacks.open() as lines:
-            Console().print(Profile.of_stacks(lines).table(rows=arguments.rows))
+        ProfiledOttla.stacks = Path(scratch)
+        run(scenario, ProfiledOttla(Path(scratch) / "ottla"), rounds=arguments.rounds, quick=arguments.quick)
+        lines = [line for path in Path(scratch).glob("*.stacks") for line in path.read_text().splitlines()]
+    if arguments.flame:
+        Path(arguments.flame).write_text("\n".join(lines))
+    Console().print(Profile.of_stacks(lines).table(rows=arguments.rows))
     return 0
 
 
 def _arguments() -> argparse.Namespace:
-    names = [scenario.name for scenario in SCENARIOS if not scenario.own_broker]
+    names = [scenario.name for scenario in SCENARIOS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile_broker", description=__doc__)
     parser.add_argument("scenario", choices=names)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=25)
     parser.add_argument("--native", action="store_true", help="C functions, too")
+    parser.add_argument("--idle", action="store_true", help="waiting threads, too: what a stalled loop waits for")
     parser.add_argument("--lines", action="store_true", help="by line instead of by function")
     parser.add_argument("--quick", action="store_true", help="tiny counts")
     parser.add_argument("--flame", default=None, metavar="FILE", help="where the sampled stacks go")

@@ -17,7 +17,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.records import BatchBuilder
 
 IDLE_PARTITIONS: Final = 4_000
-MESSAGES: Final = 2_000
+MESSAGES: Final = 1_000
 WARM_UP_MESSAGES: Final = 50
 MESSAGE_BYTES: Final = 100
 

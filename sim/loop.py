@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Final, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
+from ottla.base.errors import ApiError
 from sim.clock import SimulatedClock
 from sim.trace import Trace
 
@@ -138,7 +139,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         for task, host in list(self._task_hosts.items()):
             is_forgotten = task.done() and not task.cancelled() and task._log_traceback
             error = task.exception() if is_forgotten else None
-            if error is not None and (host is None or host.is_alive):
+            if error is not None and not isinstance(error, ApiError) and (host is None or host.is_alive):
                 self._errors.append(error)
         if self._errors:
             raise self._errors.pop(0)
@@ -205,6 +206,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        if isinstance(error, ApiError):
+            return  # A refusal whose asker went away just before it came.
         self._trace.add("error", context["message"], repr(error))
         self._errors.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
 

@@ -24,7 +24,7 @@ from sim.world import World
 TOPIC: Final = "orders"
 PRODUCER_COUNT: Final = 2
 CONSUMER_COUNT: Final = 2
-BATCHES_PER_PRODUCER: Final = 25
+BATCHES_PER_PRODUCER: Final = 40
 IN_FLIGHT_MAX: Final = 5
 DEATH_COUNT: Final = 3
 SECONDS_MAX: Final = 600  # Of virtual time: clients that are never served would try for ever.
@@ -78,7 +78,7 @@ class NodeScenario:
     async def _strike(self) -> None:
         chance = self.world.random
         for _ in range(DEATH_COUNT):
-            await asyncio.sleep(chance.random() * 2)
+            await asyncio.sleep(chance.random() * 12)
             match chance.randrange(4):
                 case 0:
                     await self.node.stop()
@@ -139,7 +139,7 @@ class NodeScenario:
                 if not self._is_done(values[done], answer, is_repeated=done < sent_before):
                     break
                 done += 1
-            await asyncio.sleep(self.world.random.random() * 0.3)
+            await asyncio.sleep(self.world.random.random() * 2)
         client.close()
 
     def _is_done(self, value: bytes, answer: api.ProduceResponse, *, is_repeated: bool) -> bool:
@@ -195,7 +195,7 @@ class NodeScenario:
         count = 0
         while not self._is_over:
             count += 1
-            await asyncio.sleep(self.world.random.random() * 0.5)
+            await asyncio.sleep(self.world.random.random() * 1.5)
             await self._create_topic(client, f"topic-{count}")
         client.close()
 
@@ -243,6 +243,8 @@ class NodeScenario:
             assert found.get(offset) == value, f"{value!r} was read at {offset}, where {found.get(offset)!r} is"
         self._check_producers(found)
         await self._check_topics(client)
+        left = self.world.disk.list(self.node.opened.metadata.log.directory)
+        self.hits["metadata snapshots left"] += sum(name.endswith(".checkpoint") for name in left)
 
     def _check_producers(self, found: dict[int, bytes]) -> None:
         values = [found[offset] for offset in sorted(found)]

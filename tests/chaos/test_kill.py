@@ -20,12 +20,12 @@ from tests.chaos.checker import judge
 from tests.chaos.conftest import CreateTopic
 from tests.chaos.files import require_sound_files
 from tests.chaos.readers import Tail, new_consumer, read_all
-from tests.chaos.writers import EXACTLY_ONCE, LEADER, NO_ANSWER, Guarantee, Writer
+from tests.chaos.writers import EXACTLY_ONCE, LEADER, NO_ANSWER, Guarantee, Writer, wait_for_progress
 
 PARTITIONS: Final = range(4)
 GUARANTEES: Final[tuple[Guarantee, ...]] = (EXACTLY_ONCE, EXACTLY_ONCE, LEADER, NO_ANSWER)
 RECORDS_PER_SECOND: Final = 1_500  # Of each writer.
-UP_SECONDS: Final = (0.0, 1.2)
+LOAD_SECONDS: Final = (0.0, 0.8)
 STARTING_SECONDS: Final = (0.05, 0.4)
 KILL_IN_RECOVERY_EVERY: Final = 5
 
@@ -50,7 +50,8 @@ def test_kill_under_load(
 
         topics = ["load"]
         for number in range(rounds):
-            time.sleep(chance.uniform(*UP_SECONDS))
+            wait_for_progress(writers)
+            time.sleep(chance.uniform(*LOAD_SECONDS))
             topics.append(f"made-before-kill-{number}")
             create_topic(broker.bootstrap_servers, topics[-1])
             broker.kill()

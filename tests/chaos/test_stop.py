@@ -19,7 +19,7 @@ from tests.chaos.files import batches_on_disk, require_sound_files, segments_of
 from tests.chaos.filler import Filler
 from tests.chaos.raw_client import LOOPBACK, fetch_frame, read_frame
 from tests.chaos.readers import Tail, read_all
-from tests.chaos.writers import EXACTLY_ONCE, LEADER, NO_ANSWER, Guarantee, Writer
+from tests.chaos.writers import EXACTLY_ONCE, LEADER, NO_ANSWER, Guarantee, Writer, wait_for_progress
 
 PARTITIONS: Final = range(2)
 GUARANTEES: Final[tuple[Guarantee, ...]] = (EXACTLY_ONCE, EXACTLY_ONCE, LEADER, NO_ANSWER)
@@ -57,7 +57,8 @@ def test_stop_under_load(
         for thread in (tail, *writers):
             thread.start()
         for _ in range(rounds):
-            time.sleep(chance.uniform(0.2, 1.0))
+            wait_for_progress(writers)
+            time.sleep(chance.uniform(0.0, 0.5))
             assert stop(broker) == 0
             assert (broker.data_dir / CLEAN_SHUTDOWN_MARKER).exists()
             broker.start()

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from tests.chaos.brokers import wait_until
 from tests.chaos.checker import Promise, WriterHistory
 from tests.chaos.payload import Numbered, encode
 
@@ -144,6 +145,14 @@ class Writer(threading.Thread):
         assert not self.is_alive(), f"{self.name} hangs"
         assert unanswered == 0 or self.history.fatal, f"{self.name}: {unanswered} records got no answer"
         return self.history
+
+
+def wait_for_progress(writers: Sequence[Writer]) -> None:
+    """Until each has been answered again: librdkafka takes a second or so to find a broker that is back."""
+    before = {writer: writer.acknowledged_count for writer in writers if writer.guarantee.is_answered}
+    wait_until(
+        lambda: all(writer.acknowledged_count > count for writer, count in before.items()), "all writers make progress"
+    )
 
 
 def abandon_all() -> None:

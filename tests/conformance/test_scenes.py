@@ -89,15 +89,16 @@ both_families = pytest.mark.parametrize("client", list(FETCH_WAIT_NAMES), indire
 @both_families
 def test_scene_17_a_waiting_consumer_is_answered_when_data_arrives(client: Client, keeper: Keeper, topic: str) -> None:
     settings = {"raw": {FETCH_WAIT_NAMES[client.name]: str(LONG_WAIT_MS)}, "consumer": topic}
-    keeper.produce(topic, [Record(value=b"0")])
+    keeper.produce(topic, [Record(value=b"0")], producer=topic)
     assert client.fetch(topic, count=1, **settings)[0].value == b"0"
     begin = time.monotonic()
     for number in range(1, ROUNDS):  # The consumer has asked for the next record before that is written.
-        keeper.produce(topic, [Record(value=b"%d" % number)])
+        keeper.produce(topic, [Record(value=b"%d" % number)], producer=topic)
         [found] = client.fetch(topic, count=1, wait_ms=2 * LONG_WAIT_MS, **settings)
         assert (found.offset, found.value) == (number, b"%d" % number)
     assert time.monotonic() - begin < LONG_WAIT_MS / 1000, "each would have taken that long if data did not end a wait"
-    client.call("close", name=topic)
+    for opened in (client, keeper.client):
+        opened.call("close", name=topic)
 
 
 @both_families

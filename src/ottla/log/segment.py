@@ -315,7 +315,9 @@ class Segment:
         return offset_index, time_index
 
     def _rebuild_indexes(self, *, are_good_on_disk: bool = False) -> tuple[OffsetIndex, TimeIndex]:
+        aborted = self._aborted  # A file of its own, which nothing is wrong with.
         self.reset_indexes()
+        self._aborted = aborted
         for position, header in scan_headers(self.handle(), 0, self.size):
             self.index_batch(position, header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
         self.forget_recent()

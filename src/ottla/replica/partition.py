@@ -201,7 +201,7 @@ class Partition:
         self.storage.on_error(error)
         if error.errno != errno.ENOSPC:
             logger.error("append failed", extra={"partition": str(self.topic_partition), "error": str(error)})
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error.strerror or error}")
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.storage.refusal or f"{self.topic_partition}: {error}")
 
     # -- durability and the high watermark ---------------------------------------------------------------------------
 

@@ -33,7 +33,9 @@ class _Started(Coroutine[Any, Any, T]):
         return waits_on
 
     def throw(self, *args: Any) -> Any:
-        self._waits_on = None
+        waits_on, self._waits_on = self._waits_on, None
+        if waits_on is not None:
+            waits_on.cancel()  # As a task does with what it waits for; here the task has not seen it yet.
         return self._coroutine.throw(*args)
 
     def close(self) -> None:

@@ -248,6 +248,19 @@ def test_a_session_forgets_and_ends(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_a_fetch_of_nothing_is_answered_at_once(tmp_path: Path) -> None:
+    """The Java consumer ends its session so when it closes, and waits for the answer."""
+
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t")
+        session_id = await open_session(node, "t", {0: 0}, BY_NAME)
+        request = fetch_request("t", {}, session=(session_id, -1), max_wait_ms=60_000)
+        answer = await asyncio.wait_for(node.ask(ApiKey.FETCH, request, BY_NAME), 5)
+        assert answer.responses == [] and answer.session_id == 0
+
+    play(tmp_path, scene)
+
+
 def test_sessions_are_bounded(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")

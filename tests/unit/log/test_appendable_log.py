@@ -210,6 +210,7 @@ def test_markers_decide_transactions() -> None:
     log.close()
     for is_clean in (True, False):
         again = open_log(disk, clean_shutdown=is_clean)
+        again.active_segment.indexes()
         assert again.active_segment.aborted_transactions() == log.active_segment.aborted_transactions()
         assert again.last_stable_offset(high_watermark=4) == 4
 

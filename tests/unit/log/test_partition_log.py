@@ -105,6 +105,26 @@ def test_flush_up_to_a_roll_leaves_the_active_segment_alone() -> None:
     assert log.recovery_point == 5
 
 
+def test_the_checkpoint_stays_before_a_segment_without_an_index_on_disk() -> None:
+    """Else a crash right after a roll would leave a sealed segment with an empty index that recovery believes."""
+    disk = new_disk()
+    config = LogConfig(index_interval_bytes=100)
+    log = open_log(disk, config)
+    for _ in range(50):
+        append(log, batch_of_bytes(200))
+    log.flush()
+    assert (log.recovery_point, log.recovery_checkpoint) == (50, 49)
+    log.roll()
+    append(log, batch_of())
+    assert log.recovery_checkpoint == 49
+    disk.crash(Kept.PART)
+    again = open_log(disk, config, recovery_point=49)
+    assert len(again.segments.first.indexes()[0]) == 49
+    again.roll()
+    again.flush()
+    assert again.recovery_checkpoint == again.recovery_point == again.log_end_offset
+
+
 def test_a_setting_takes_effect_on_a_live_log() -> None:
     log = open_log(new_disk(), LogConfig(flush_messages=1))
     append(log, batch_of(5))

@@ -1,6 +1,7 @@
 """A connection as a conversation: bytes in, answers out, whatever the cuts between them."""
 
 import asyncio
+import gc
 import random
 from collections.abc import Coroutine
 from struct import Struct
@@ -284,6 +285,26 @@ def test_only_large_requests_need_memory_and_one_at_a_time_is_let_through() -> N
     world.memory.finished(first)
     assert second.reading and not world.memory.is_short
     assert world.memory.admit(second)
+
+
+def test_what_a_gone_client_waited_for_may_fail_unheard() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        complaints: list[object] = []
+        loop.set_exception_handler(lambda loop, context: complaints.append(context))
+        world = World()
+        gate = loop.create_future()
+        world.service.gates = {1: gate}
+        world.receive(request(1))
+        world.connection.close()  # Before the request's task has taken its first step.
+        await asyncio.sleep(0.01)
+        assert gate.cancelled()
+        del gate
+        world.service.gates.clear()
+        gc.collect()
+        assert complaints == []
+
+    run(scene())
 
 
 def test_closing_cancels_what_waits() -> None:

@@ -105,7 +105,7 @@ async def _read_or_wait(node: Node, session: FetchSession, request: api.FetchReq
     while True:
         fetched, size, must_answer = await _read_due(node, session, request.max_bytes, full=full)
         left = deadline - node.clock.monotonic()
-        if size >= request.min_bytes or must_answer or left <= 0 or node.stopping:
+        if size >= request.min_bytes or must_answer or left <= 0 or node.stopping or not session.entries:
             return fetched
         node.fetch_sessions.begin_wait(session)
         try:
