@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SEEDS ?= 200
 SEED ?=
+ROUNDS ?= 50
+PARALLEL := -n 2 --dist loadfile
 
 .PHONY: help install demo test check format sim conformance bench chaos wheel clean
 
@@ -26,7 +28,7 @@ demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show w
 	@$(BIN)/python examples/demo.py
 
 test: $(INSTALLED)  ## Unit tests and simulations
-	$(BIN)/python -m pytest tests/unit tests/simulation
+	$(BIN)/python -m pytest tests/unit tests/simulation $(PARALLEL)
 
 check: $(INSTALLED)  ## ruff, mypy, import directions
 	$(BIN)/ruff check .
@@ -43,10 +45,10 @@ sim: $(INSTALLED)  ## Simulated worlds: make sim SEEDS=1000, or one again: make 
 
 conformance: $(INSTALLED)  ## Unmodified real clients against a real broker
 	$(BIN)/python tools/conformance_clients.py
-	$(BIN)/python -m pytest tests/conformance
+	$(BIN)/python -m pytest tests/conformance $(PARALLEL)
 
-chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers (minutes)
-	$(BIN)/python -m pytest tests/chaos --timeout 1800
+chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50 (long)
+	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/chaos --timeout 3600
 
 bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka
