@@ -14,120 +14,24 @@ import os
 import posixpath
 import zlib
 from collections.abc import Callable, Sequence
-from enum import Enum
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final
 
 from ottla.base.disk import Buffer
+from sim.disk_nodes import DirectoryNode, FileNode, Kept, Node, used_bytes
 from sim.trace import Trace
 
-SECTOR_BYTES: Final = 512
 UNBOUNDED_BYTES: Final = 1 << 62
-
-_Node: TypeAlias = "_FileNode | _DirectoryNode"
-_Change: TypeAlias = "dict[str, _FileNode | _DirectoryNode | None]"  # One directory's entries; None is gone.
 
 
 class SimulatedCrash(BaseException):
     """The machine lost power at this call. Not an `Exception`: no code of ours survives it."""
 
 
-class Kept(Enum):
-    """What a crash leaves of the bytes and names that were not synced."""
-
-    NOTHING = "nothing"
-    PART = "part"
-    EVERYTHING = "everything"  # Only the process died: all is still in the page cache, and still not synced.
-
-
-class _FileNode:
-    def __init__(self) -> None:
-        self.cached = bytearray()
-        self.stable = b""
-        self.cut_to: int | None = None  # The smallest size since the last sync, where that is below the stable one.
-        self.modified_ms = 0
-
-    def truncate(self, size: int) -> None:
-        if size < len(self.stable):
-            self.cut_to = size if self.cut_to is None else min(self.cut_to, size)
-        del self.cached[size:]
-        self.cached.extend(bytes(size - len(self.cached)))
-
-    def sync(self) -> None:
-        self.stable = bytes(self.cached)
-        self.cut_to = None
-
-    def crash(self, kept: Kept, chance: Random) -> None:
-        if kept is Kept.EVERYTHING:
-            return
-        if kept is Kept.NOTHING:
-            self.cached = bytearray(self.stable)
-        elif self.cached != self.stable:
-            self.cached = self._mixed(chance)
-        self.sync()
-
-    def _mixed(self, chance: Random) -> bytearray:
-        """The old bytes with some new ones over them; what is in the new size but never arrived reads as zeros."""
-        old, new = self.stable, self.cached
-        luck = chance.random()
-        if luck < 0.2:
-            return new
-        if self.cut_to is not None:  # What came after the cut cannot have arrived without it.
-            if luck < 0.4:
-                return bytearray(old)
-            old = old[: self.cut_to]
-        size = chance.choice((len(old), len(new), chance.randint(*sorted((len(old), len(new))))))
-        mixed = bytearray(size)
-        mixed[: len(old)] = old[:size]
-        if chance.random() < 0.5:  # The write stopped somewhere, perhaps inside a sector.
-            arrived = [(0, chance.randint(0, size))]
-        else:
-            starts = range(0, size, SECTOR_BYTES)
-            arrived = [(start, min(start + SECTOR_BYTES, size)) for start in starts if chance.random() < 0.5]
-        for start, end in arrived:
-            piece = new[start:end]
-            mixed[start : start + len(piece)] = piece
-        return mixed
-
-
-class _DirectoryNode:
-    def __init__(self) -> None:
-        self.cached: dict[str, _Node] = {}
-        self.stable: dict[str, _Node] = {}
-        self.changes: list[_Change] = []  # Not synced yet, in order; each is atomic.
-
-    def change(self, entries: _Change) -> None:
-        _apply(self.cached, entries)
-        self.changes.append(entries)
-
-    def sync(self) -> None:
-        self.stable = dict(self.cached)
-        self.changes.clear()
-
-    def crash(self, kept: Kept, chance: Random) -> None:
-        if kept is Kept.EVERYTHING:
-            return
-        arrived = chance.randint(0, len(self.changes)) if kept is Kept.PART else 0
-        self.cached = dict(self.stable)
-        for entries in self.changes[:arrived]:
-            _apply(self.cached, entries)
-        self.sync()
-        for name in sorted(self.cached):
-            self.cached[name].crash(kept, chance)
-
-
-def _apply(entries: dict[str, _Node], change: _Change) -> None:
-    for name, node in change.items():
-        if node is None:
-            entries.pop(name, None)
-        else:
-            entries[name] = node
-
-
 class SimulatedFile:
     """Implements `base.disk.File`. A handle of before a crash is dead."""
 
-    def __init__(self, disk: "SimulatedDisk", node: _FileNode, path: str) -> None:
+    def __init__(self, disk: "SimulatedDisk", node: FileNode, path: str) -> None:
         self._disk = disk
         self._node = node
         self._generation = disk.generation
@@ -215,7 +119,7 @@ class SimulatedDisk:
         self.generation = 0
         self.call_count = 0
         self.change_count = 0
-        self._root = _DirectoryNode()
+        self._root = DirectoryNode()
         self._dead = False
         self._crash_at: int | None = None
         self._fail_at: int | None = None
@@ -265,7 +169,7 @@ class SimulatedDisk:
         return UNBOUNDED_BYTES if self.capacity_bytes is None else max(0, self.capacity_bytes - self.used_bytes())
 
     def used_bytes(self) -> int:
-        return _used_bytes(self._root)
+        return used_bytes(self._root)
 
     # -- Disk --------------------------------------------------------------------------------------------------------
 
@@ -277,10 +181,10 @@ class SimulatedDisk:
             if not create:
                 raise _missing(path)
             self.enter("create", path)
-            node = _FileNode()
+            node = FileNode()
             node.modified_ms = self.now_ms()
             parent.change({name: node})
-        if not isinstance(node, _FileNode):
+        if not isinstance(node, FileNode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return SimulatedFile(self, node, path)
 
@@ -295,7 +199,7 @@ class SimulatedDisk:
     def list_with_sizes(self, path: str) -> Sequence[tuple[str, int]]:
         self.enter("list_with_sizes", path)
         entries = sorted(self._directory(path).cached.items())
-        return [(name, len(node.cached)) for name, node in entries if isinstance(node, _FileNode)]
+        return [(name, len(node.cached)) for name, node in entries if isinstance(node, FileNode)]
 
     def make_directory(self, path: str) -> None:
         directory = self._root
@@ -305,9 +209,9 @@ class SimulatedDisk:
             child = directory.cached.get(name)
             if child is None:
                 self.enter("make_directory", walked)
-                child = _DirectoryNode()
+                child = DirectoryNode()
                 directory.change({name: child})
-            if not isinstance(child, _DirectoryNode):
+            if not isinstance(child, DirectoryNode):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), walked)
             directory = child
 
@@ -340,7 +244,7 @@ class SimulatedDisk:
     def remove(self, path: str) -> None:
         self.enter("remove", path)
         node = self._find(path)
-        if isinstance(node, _DirectoryNode):
+        if isinstance(node, DirectoryNode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if node is not None:
             parent, name = self._parent(path)
@@ -348,10 +252,10 @@ class SimulatedDisk:
 
     def remove_tree(self, path: str) -> None:
         node = self._find(path)
-        if isinstance(node, _DirectoryNode):
+        if isinstance(node, DirectoryNode):
             for name in sorted(node.cached):
                 child = posixpath.join(path, name)
-                if isinstance(node.cached[name], _DirectoryNode):
+                if isinstance(node.cached[name], DirectoryNode):
                     self.remove_tree(child)
                 else:
                     self.remove(child)
@@ -377,42 +281,36 @@ class SimulatedDisk:
 
     # -- finding -----------------------------------------------------------------------------------------------------
 
-    def _find(self, path: str) -> "_Node | None":
-        node: _Node = self._root
+    def _find(self, path: str) -> "Node | None":
+        node: Node = self._root
         for name in _names(path):
-            if not isinstance(node, _DirectoryNode) or name not in node.cached:
+            if not isinstance(node, DirectoryNode) or name not in node.cached:
                 return None
             node = node.cached[name]
         return node
 
-    def _parent(self, path: str) -> tuple[_DirectoryNode, str]:
+    def _parent(self, path: str) -> tuple[DirectoryNode, str]:
         return self._directory(posixpath.dirname(path)), posixpath.basename(path)
 
-    def _directory(self, path: str) -> _DirectoryNode:
+    def _directory(self, path: str) -> DirectoryNode:
         node = self._find(path)
         if node is None:
             raise _missing(path)
-        if not isinstance(node, _DirectoryNode):
+        if not isinstance(node, DirectoryNode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return node
 
-    def _file(self, path: str) -> _FileNode:
+    def _file(self, path: str) -> FileNode:
         node = self._find(path)
         if node is None:
             raise _missing(path)
-        if not isinstance(node, _FileNode):
+        if not isinstance(node, FileNode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return node
 
 
 def _names(path: str) -> Sequence[str]:
     return [name for name in path.split("/") if name not in ("", ".")]
-
-
-def _used_bytes(node: _Node) -> int:
-    if isinstance(node, _FileNode):
-        return len(node.cached)
-    return sum(_used_bytes(child) for child in node.cached.values())
 
 
 def _missing(path: str) -> FileNotFoundError:

@@ -20,7 +20,8 @@ from ottla.log.directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.records import BatchBuilder, Codec, TimestampType, set_log_append_time
 from sim.clock import SimulatedClock
-from sim.disk import Kept, SimulatedCrash, SimulatedDisk
+from sim.disk import SimulatedCrash, SimulatedDisk
+from sim.disk_nodes import Kept
 from sim.log_model import LogModel
 from sim.trace import Trace
 

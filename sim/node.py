@@ -18,7 +18,7 @@ from ottla.log.handles import HandleCache
 from ottla.metadata.configs import BrokerConfig
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory, Scratch
-from sim.disk import Kept
+from sim.disk_nodes import Kept
 from sim.loop import HOST, Host
 from sim.network import SimulatedSocket, SimulatedTransport
 from sim.world import World

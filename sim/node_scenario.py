@@ -16,7 +16,7 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.records import BatchBuilder
 from sim.client import SimulatedClient, Unanswered, fetch, produce_request
-from sim.disk import Kept
+from sim.disk_nodes import Kept
 from sim.network import NetworkFaults
 from sim.node import SimulatedNode
 from sim.world import World

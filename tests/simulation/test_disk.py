@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from sim.disk import SECTOR_BYTES, Kept, SimulatedCrash, SimulatedDisk
+from sim.disk import SimulatedCrash, SimulatedDisk
+from sim.disk_nodes import SECTOR_BYTES, Kept
 
 DIRECTORY = "/data"
 

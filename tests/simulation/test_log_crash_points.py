@@ -10,7 +10,7 @@ from itertools import count
 import pytest
 
 from ottla.log.config import LogConfig
-from sim.disk import Kept
+from sim.disk_nodes import Kept
 from sim.log_scenario import SMALL, LogScenario, with_config
 
 Act = Callable[[LogScenario], None]

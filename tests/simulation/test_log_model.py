@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from ottla.wire.records import TimestampType
-from sim.disk import Kept
+from sim.disk_nodes import Kept
 from sim.log_scenario import SMALL, LogScenario, with_config
 
 

@@ -15,7 +15,8 @@ from ottla.metadata.quorum_of_one import append_records, load_image, open_quorum
 from ottla.metadata.snapshot import SnapshotFiles
 from ottla.wire import api
 from sim.clock import SimulatedClock
-from sim.disk import Kept, SimulatedCrash, SimulatedDisk
+from sim.disk import SimulatedCrash, SimulatedDisk
+from sim.disk_nodes import Kept
 from sim.metadata_scenario import MetadataScenario
 
 DATA = "/data"

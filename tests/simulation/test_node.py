@@ -9,7 +9,7 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.records import BatchBuilder
 from sim.client import SimulatedClient, Unanswered, fetch, produce_request
-from sim.disk import Kept
+from sim.disk_nodes import Kept
 from sim.node import SimulatedNode
 from sim.node_scenario import NodeScenario
 from sim.world import World

@@ -224,9 +224,11 @@ class Segment:
         file, index = self._file, self._offset_index
         if file is None or index is None:
             return False
+        # The search reads headers at most an index interval behind the one entry, then the one at the next entry.
         start, following = index.bracket(max(offset - self.base_offset, 0))
-        last = following if following >= 0 else self.size - 1
-        return file.is_cached(start, 1) and file.is_cached(last, 1)
+        near = min(self._index_interval_bytes + SCAN_CHUNK_BYTES, self.size - start)
+        far = min(SCAN_CHUNK_BYTES, self.size - following)
+        return file.is_cached(start, near) and (following < 0 or file.is_cached(following, far))
 
     def whole_batches_before(self, position: int) -> int:
         """A position at or before `position` where a batch begins, as close as memory tells; 0 if it tells nothing."""

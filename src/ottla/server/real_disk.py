@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from ottla.base.disk import Buffer
 
-PROBE_STEP_BYTES: Final = 128 << 10  # The kernel's usual read-ahead window: cached pages come in runs of it.
+PROBE_STEP_BYTES: Final = 64 << 10  # Half the kernel's usual read-ahead window: cached pages come in runs.
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)  # Linux alone.
 _probe: Final = bytearray(1)
 _FILE_MODE: Final = 0o644

@@ -2,7 +2,7 @@
 
 Works on every selector loop and on uvloop (`add_reader`, `add_writer`), neither of which has a usable `sendfile` of its own.
 Regions of segment files go out by `sendfile`; small ones are read and joined with what precedes them, because one system
-call then does. Pages that are not in the page cache are read by a worker first: the loop never waits for a disk.
+call then does. What is not in the page cache is read by a worker and sent from memory: the loop never waits for a disk.
 """
 
 import asyncio
@@ -25,9 +25,12 @@ logger = logging.getLogger(__name__)
 READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn.
 JOINED_BYTES_MAX: Final = 32 << 10  # Below this a copy costs less than a further system call.
 SENDFILE_BYTES_MAX: Final = 1 << 20  # One step of a transfer; also the unit of the page-cache probe.
-READ_AHEAD_BYTES: Final = 128 << 10
 BUFFERS_PER_SEND_MAX: Final = 64
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
+
+
+def _too_short(file: File) -> OSError:
+    return OSError(errno.EIO, f"segment file {file.path} is shorter than its index says")
 
 
 class _Region:
@@ -46,15 +49,12 @@ class _Region:
         """Whether the next step of the transfer would not wait for the disk."""
         return self.is_cached or self.file.is_cached(self.position, min(self.size, SENDFILE_BYTES_MAX))
 
-    def read_ahead(self) -> None:
-        """Blocking; run by a worker. Reads the next step's pages, so they are there when the loop sends them."""
-        position = self.position
-        end = position + min(self.size, SENDFILE_BYTES_MAX)
-        while position < end:
-            count = len(self.file.pread(min(READ_AHEAD_BYTES, end - position), position))
-            if count == 0:
-                return
-            position += count
+    def read(self) -> bytes:
+        """Blocking; run by a worker. The bytes of the next step: pages might be gone again before the loop sends them."""
+        data = self.file.pread(min(self.size, SENDFILE_BYTES_MAX), self.position)
+        if not data:
+            raise _too_short(self.file)
+        return data
 
     def advance(self, count: int) -> None:
         self.position += count
@@ -63,8 +63,8 @@ class _Region:
 
 class SocketTransport:
     __slots__ = (
-        "_backlog_bytes", "_closed", "_connection", "_fd", "_loop", "_memory", "_output", "_reading", "_sock", "_warming",
-        "_workers", "_writer_armed",
+        "_backlog_bytes", "_closed", "_connection", "_fd", "_loop", "_memory", "_output", "_reading",
+        "_reading_cold", "_sock", "_workers", "_writer_armed",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +80,7 @@ class SocketTransport:
         self._backlog_bytes = 0
         self._reading = False
         self._writer_armed = False
-        self._warming: asyncio.Task[None] | None = None
+        self._reading_cold: asyncio.Task[None] | None = None
         self._closed = False
 
     def start(self, connection: Connection) -> None:
@@ -134,7 +134,7 @@ class SocketTransport:
                 self._queue(_Region(part), part.size)
             elif part:  # An empty part would never be sent.
                 self._queue(memoryview(part), len(part))
-        if not self._writer_armed and self._warming is None:
+        if not self._writer_armed and self._reading_cold is None:
             self._flush()
 
     def _queue(self, part: "memoryview | _Region", size: int) -> None:
@@ -151,9 +151,9 @@ class SocketTransport:
                 elif head.is_sendable():
                     sent = os.sendfile(self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX))
                     if sent == 0:
-                        raise OSError(errno.EIO, f"segment file {head.file.path} is shorter than its index says")
+                        raise _too_short(head.file)
                 else:
-                    self._warm(head)
+                    self._read_cold(head)
                     return
                 self._consume(sent)
         except (BlockingIOError, InterruptedError):
@@ -215,23 +215,28 @@ class SocketTransport:
         if not self._closed and self._connection is not None:
             self._connection.on_room()
 
-    def _warm(self, region: _Region) -> None:
+    def _read_cold(self, region: _Region) -> None:
         if self._writer_armed:
             self._writer_armed = False
             self._loop.remove_writer(self._fd)
-        self._warming = self._loop.create_task(self._read_ahead(region), name="read ahead")
+        self._reading_cold = self._loop.create_task(self._send_read(region), name="read from disk")
 
-    async def _read_ahead(self, region: _Region) -> None:
+    async def _send_read(self, region: _Region) -> None:
         try:
-            await self._workers.run(region.read_ahead)
+            data = await self._workers.run(region.read)
         except OSError as error:
-            self._warming = None
+            self._reading_cold = None
             logger.error("cannot read %s: %s", region.file.path, error)
             self.close()
             return
-        self._warming = None
-        if not self._closed:
-            self._on_writable()
+        self._reading_cold = None
+        if self._closed:
+            return
+        region.advance(len(data))
+        if region.size == 0:
+            self._output.popleft()
+        self._output.appendleft(memoryview(data))
+        self._on_writable()
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
@@ -242,8 +247,8 @@ class SocketTransport:
         self.pause_reading()
         if self._writer_armed:
             self._loop.remove_writer(self._fd)
-        if self._warming is not None:
-            self._warming.cancel()
+        if self._reading_cold is not None:
+            self._reading_cold.cancel()
         self._output.clear()
         self._backlog_bytes = 0
         self._sock.close()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import socket
+import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,15 @@ from ottla.server.socket_transport import JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, 
 
 
 class ColdFile(RealFile):
-    """Never in the page cache until a worker has read it."""
+    """Never in the page cache; only workers may read it."""
 
-    __slots__ = ("warm",)
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        super().__init__(path, descriptor)
-        self.warm: set[int] = set()
+    __slots__ = ()
 
     def is_cached(self, position: int, size: int) -> bool:
-        return position in self.warm
+        return False
 
     def pread(self, size: int, position: int) -> bytes:
-        self.warm.add(position)
+        assert threading.current_thread() is not threading.main_thread()
         return super().pread(size, position)
 
 
