@@ -1,6 +1,7 @@
 """Whole lives of a log by seed: random operations, crashes of all kinds, always against the model.
 
-A seed that ever failed stays in `REGRESSION_SEEDS`. To look at one: `python -m sim --scenario log --seed N`.
+A seed that ever failed stays in `REGRESSION_SEEDS`, though it lives another life after every change of the scenario.
+To look at one: `python -m sim --scenario log --seed N`.
 """
 
 import pytest

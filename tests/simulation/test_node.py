@@ -14,7 +14,8 @@ from sim.node import SimulatedNode
 from sim.node_scenario import NodeScenario
 from sim.world import World
 
-# A roll that failed hides good segments from recovery: 1154. Tasks of a stopped node: 1155, 1210.
+# What they found when they failed: good segments hidden by a roll that had failed, tasks of a stopped node, a read error
+# while answering. A seed means something else after every change of the scenario; they stay as a sample.
 REGRESSION_SEEDS = (22, 26, 42, 43, 57, 1154, 1155, 1210)
 
 
