@@ -12,6 +12,8 @@ from tests.chaos.writers import EXACTLY_ONCE, Writer
 TOPIC: Final = "steady"
 RECORDS_PER_SECOND: Final = 2_000
 WARM_UP_SECONDS: Final = 1.0
+RATE_KEPT_MIN: Final = 0.6
+WINDOWS_MAX: Final = 4
 
 
 class Rates(NamedTuple):
@@ -53,6 +55,17 @@ class SteadyClients:
             (len(self._tail.seen) - read) / elapsed,
             self._writer.slowest_answer_seconds * 1000,
         )
+
+    def require_rates(self, calm: Rates, seconds: float) -> Rates:
+        """The rates of a window in which at least `RATE_KEPT_MIN` of the calm ones were reached.
+
+        One such window of a few is enough: others use the machine too, and a broker that is held up is so in each.
+        """
+        for _ in range(WINDOWS_MAX):
+            rates = self.rates_over(seconds)
+            if rates.written >= RATE_KEPT_MIN * calm.written and rates.read >= RATE_KEPT_MIN * calm.read:
+                return rates
+        raise AssertionError(f"calm {calm}; now {rates}")
 
     def stop(self) -> Verdict:
         """Everything that was acknowledged must be there, whatever others did."""

@@ -25,7 +25,6 @@ from tests.chaos.steady import SteadyClients
 REQUEST_MEMORY_BYTES: Final = 32 << 20
 GROWTH_BYTES_MAX: Final = REQUEST_MEMORY_BYTES + (64 << 20)  # Requests, and an allocator that keeps what it has had.
 BOMBED_GROWTH_BYTES_MAX: Final = 256 << 20  # Unpacking has a bound, also for several at once.
-RATE_KEPT_MIN: Final = 0.5  # Of a paced load, on a machine that others use too.
 BYTES_PER_IDLE_CONNECTION_MAX: Final = 16 << 10
 BULK_BYTES: Final = 48 << 20
 WINDOW_SECONDS_MAX: Final = 10
@@ -77,7 +76,7 @@ def test_others_are_served_as_before(
     calm = steady.rates_over(seconds)
     with peak_memory(broker.pid) as memory, attacking(name, broker.port, chance.getrandbits(32)) as attacker:
         steady.rates_over(1)  # Until the attacker's process has begun.
-        attacked = steady.rates_over(seconds)
+        attacked = steady.require_rates(calm, seconds)
         outcome = attacker.stop()
     verdict = steady.stop()
 
@@ -91,8 +90,6 @@ def test_others_are_served_as_before(
     assert not believed
     assert memory.growth_bytes <= (BOMBED_GROWTH_BYTES_MAX if name == "bombs" else GROWTH_BYTES_MAX)
     require_quiet_log(broker, outcome["connections"])
-    assert attacked.written >= RATE_KEPT_MIN * calm.written
-    assert attacked.read >= RATE_KEPT_MIN * calm.read
     require_recovery(broker)
 
 
@@ -141,13 +138,11 @@ def test_idle_connections_cost_little(
     with attacking("idle_connections", broker.port, chance.getrandbits(32)) as attacker:
         attacker.wait_ready()
         each = (resident_bytes(broker.pid) - before) / IDLE_CONNECTIONS
-        attacked = steady.rates_over(min(rounds, WINDOW_SECONDS_MAX))
+        attacked = steady.require_rates(calm, min(rounds, WINDOW_SECONDS_MAX))
         attacker.stop()
     steady.stop()
     report(f"{IDLE_CONNECTIONS} idle connections: {each:.0f} bytes each; calm {calm}; with them {attacked}")
     assert each <= BYTES_PER_IDLE_CONNECTION_MAX
-    assert attacked.written >= RATE_KEPT_MIN * calm.written
-    assert attacked.read >= RATE_KEPT_MIN * calm.read
     require_quiet_log(broker, 0)
 
 

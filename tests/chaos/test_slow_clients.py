@@ -20,10 +20,10 @@ from tests.chaos.conftest import CreateTopic
 from tests.chaos.filler import Filler
 from tests.chaos.memory import resident_bytes
 from tests.chaos.readers import new_consumer
-from tests.chaos.steady import TOPIC, Rates, SteadyClients
+from tests.chaos.steady import TOPIC, SteadyClients
 
 SLOW_RECORDS_PER_SECOND: Final = 100
-RATE_KEPT_MIN: Final = 0.5  # Of a paced load, on a machine that others use too.
+SLOW_RATE_KEPT_MIN: Final = 0.5
 WINDOW_SECONDS_MAX: Final = 10
 BULK_BYTES: Final = 32 << 20
 CHURN_GROWTH_BYTES_MAX: Final = 16 << 20
@@ -66,11 +66,6 @@ class SlowConsumer(threading.Thread):
         self.join(20)
 
 
-def require_kept(calm: Rates, disturbed: Rates) -> None:
-    assert disturbed.written >= RATE_KEPT_MIN * calm.written, (calm, disturbed)
-    assert disturbed.read >= RATE_KEPT_MIN * calm.read, (calm, disturbed)
-
-
 def test_a_fast_and_a_slow_consumer(
     broker: Broker, window_seconds: int, create_topic: CreateTopic, report: Callable[[str], None]
 ) -> None:
@@ -79,14 +74,14 @@ def test_a_fast_and_a_slow_consumer(
     calm = steady.rates_over(window_seconds)
     slow = SlowConsumer(broker)
     slow.start()
-    disturbed = steady.rates_over(window_seconds)
+    began = time.monotonic()
+    disturbed = steady.require_rates(calm, window_seconds)
     slow.stop()
+    slow_rate = len(slow.offsets) / (time.monotonic() - began)
     steady.stop()
-    slow_rate = len(slow.offsets) / window_seconds
     report(f"alone {calm}; beside a slow one {disturbed}; the slow one {slow_rate:.0f}/s")
-    require_kept(calm, disturbed)
     assert slow.offsets == list(range(len(slow.offsets)))
-    assert slow_rate >= RATE_KEPT_MIN * SLOW_RECORDS_PER_SECOND
+    assert slow_rate >= SLOW_RATE_KEPT_MIN * SLOW_RECORDS_PER_SECOND
 
 
 @pytest.mark.parametrize("client", ["greedy_reader", "greedy_writer"])
@@ -108,7 +103,7 @@ def test_a_stopped_client(
         time.sleep(chance.uniform(0.2, 0.5))
         os.kill(stopped.pid, signal.SIGSTOP)
         before_bytes = resident_bytes(broker.pid)
-        disturbed = steady.rates_over(window_seconds)
+        disturbed = steady.require_rates(calm, window_seconds)
         growth_bytes = resident_bytes(broker.pid) - before_bytes
         os.kill(stopped.pid, signal.SIGCONT)
         time.sleep(0.5)
@@ -116,7 +111,6 @@ def test_a_stopped_client(
     steady.stop()
     report(f"alone {calm}; beside a stopped one {disturbed}; RSS + {growth_bytes >> 20} MB; {outcome['frames']} frames")
     assert outcome["connections"] == 1
-    require_kept(calm, disturbed)
 
 
 @pytest.mark.timeout(300)
@@ -127,7 +121,7 @@ def test_connections_that_come_and_go(
     calm = steady.rates_over(window_seconds)
     files_before, bytes_before = open_file_count(broker.pid), resident_bytes(broker.pid)
     with attacking("churn", broker.port, chance.getrandbits(32)) as attacker:
-        disturbed = steady.rates_over(window_seconds)
+        disturbed = steady.require_rates(calm, window_seconds)
         attacker.wait_ready()
         outcome = attacker.stop()
     growth_bytes = resident_bytes(broker.pid) - bytes_before
@@ -137,4 +131,3 @@ def test_connections_that_come_and_go(
     report(f"{outcome['connections']} connections; RSS + {growth_bytes >> 20} MB; calm {calm}; meanwhile {disturbed}")
     assert outcome["connections"] >= CHURN_CONNECTIONS
     assert growth_bytes <= CHURN_GROWTH_BYTES_MAX
-    require_kept(calm, disturbed)

@@ -23,6 +23,7 @@ from ottla.server.request_memory import RequestMemory
 logger = logging.getLogger(__name__)
 
 READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn.
+PIPELINED_ANSWERS_MIN: Final = 2
 JOINED_BYTES_MAX: Final = 32 << 10  # Below this a copy costs less than a further system call.
 SENDFILE_BYTES_MAX: Final = 1 << 20  # One step of a transfer; also the unit of the page-cache probe.
 BUFFERS_PER_SEND_MAX: Final = 64
@@ -63,7 +64,7 @@ class _Region:
 
 class SocketTransport:
     __slots__ = (
-        "_backlog_bytes", "_closed", "_connection", "_fd", "_loop", "_memory", "_output", "_reading",
+        "_backlog_bytes", "_closed", "_connection", "_corked", "_fd", "_loop", "_memory", "_output", "_reading",
         "_reading_cold", "_sock", "_workers", "_writer_armed",
     )  # fmt: skip
 
@@ -80,6 +81,7 @@ class SocketTransport:
         self._backlog_bytes = 0
         self._reading = False
         self._writer_armed = False
+        self._corked = False
         self._reading_cold: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -90,6 +92,16 @@ class SocketTransport:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def _on_readable(self) -> None:
+        """Reads and handles what is there; the answers leave together."""
+        self._corked = True
+        try:
+            self._receive()
+        finally:
+            self._corked = False
+            if self._output and not self._writer_armed and self._reading_cold is None:
+                self._flush()
+
+    def _receive(self) -> None:
         connection = self._connection
         assert connection is not None
         for _ in range(READS_PER_EVENT_MAX):
@@ -108,7 +120,10 @@ class SocketTransport:
                 self.close()
                 return
             connection.buffer_updated(count)
-            if count < len(buffer) or not self._reading:
+            if not self._reading:
+                return
+            # Several answers at once: the client does not wait for each, so more may be on its way already.
+            if count < len(buffer) and len(self._output) < PIPELINED_ANSWERS_MIN:
                 return
 
     def pause_reading(self) -> None:
@@ -134,7 +149,7 @@ class SocketTransport:
                 self._queue(_Region(part), part.size)
             elif part:  # An empty part would never be sent.
                 self._queue(memoryview(part), len(part))
-        if not self._writer_armed and self._reading_cold is None:
+        if not self._corked and not self._writer_armed and self._reading_cold is None:
             self._flush()
 
     def _queue(self, part: "memoryview | _Region", size: int) -> None:
