@@ -55,7 +55,7 @@ class Consumer:
     ) -> None:
         self._settings = settings(ClientKind.CONSUMER, config, **options)
         self._has_group = "group.id" in self._settings.kafka
-        # librdkafka insists on a group; without one of the user's, this name is never sent anywhere.
+        # librdkafka insists on a group; without one of the user's, this one never joins and never commits.
         group = {} if self._has_group else {"group.id": f"ottla-groupless-{uuid.uuid4()}"}
         self._kafka = opened(confluent_kafka.Consumer, self._settings, on_commit=on_commit, **group)
         self._decode = Decoder(key_deserializer, value_deserializer)
