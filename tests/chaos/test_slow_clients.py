@@ -19,6 +19,7 @@ from tests.chaos.brokers import open_file_count, require_untroubled, wait_until
 from tests.chaos.conftest import CreateTopic
 from tests.chaos.filler import Filler
 from tests.chaos.memory import resident_bytes
+from tests.chaos.raw_client import Target, api_versions_frame, fetch_frame, read_frame
 from tests.chaos.readers import new_consumer
 from tests.chaos.steady import TOPIC, SteadyClients
 
@@ -26,6 +27,8 @@ SLOW_RECORDS_PER_SECOND: Final = 100
 SLOW_RATE_KEPT_MIN: Final = 0.5
 WINDOW_SECONDS_MAX: Final = 10
 BULK_BYTES: Final = 32 << 20
+LARGE_ANSWER_BYTES: Final = 2 << 20
+LARGE_ANSWERS: Final = 500
 CHURN_GROWTH_BYTES_MAX: Final = 16 << 20
 
 
@@ -131,3 +134,19 @@ def test_connections_that_come_and_go(
     report(f"{outcome['connections']} connections; RSS + {growth_bytes >> 20} MB; calm {calm}; meanwhile {disturbed}")
     assert outcome["connections"] >= CHURN_CONNECTIONS
     assert growth_bytes <= CHURN_GROWTH_BYTES_MAX
+
+
+def test_requests_behind_a_large_answer_are_answered(
+    broker: Broker, chance: random.Random, create_topic: CreateTopic
+) -> None:
+    """The answer is larger than the bound on unsent bytes, so the next request is held back, but not for ever."""
+    create_topic(broker.bootstrap_servers, "bulk")
+    Filler(broker, "bulk", writer=0).write_bytes(LARGE_ANSWER_BYTES)
+    target = Target(broker.port, chance.getrandbits(32))
+    with target.connect() as sock:
+        for number in range(LARGE_ANSWERS):
+            target.send(sock, fetch_frame("bulk"))
+            time.sleep(chance.choice((0, 0, 0.0001, 0.001)))
+            target.send(sock, api_versions_frame())
+            are_answered = [read_frame(sock) is not None for _ in range(2)]
+            assert are_answered == [True, True], f"round {number}"

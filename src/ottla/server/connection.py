@@ -315,6 +315,7 @@ class Connection:
 
     def on_room(self) -> None:
         """The output drained or an answer left: what was held back may go on."""
+        self.last_active = self._clock.monotonic()
         if self.closed or not self._paused or self.draining:
             return
         self._paused = False

@@ -145,14 +145,14 @@ class SocketServer:
     # -- sweeping and stopping ---------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Closes connections without a whole request for `connections.max.idle.ms`; quiet ones give buffers back.
+        """Closes connections on which nothing got on for `connections.max.idle.ms`; quiet ones give buffers back.
 
         Who holds memory that others wait for must get on: half a large request for too long closes its connection.
         """
         now = self._clock.monotonic()
         for connection in tuple(self.connections):
             quiet = now - connection.last_active
-            if quiet > self._idle_seconds_max and not connection.busy:
+            if quiet > self._idle_seconds_max:
                 connection.close()
             elif quiet > STALLED_SECONDS_MAX and connection.holds_large_buffer and self.memory.is_short:
                 logger.warning(

@@ -99,7 +99,7 @@ class SocketTransport:
         finally:
             self._corked = False
             if self._output and not self._writer_armed and self._reading_cold is None:
-                self._flush()
+                self._on_writable()  # Not `_flush`: what waited in the cork may have held the connection back.
 
     def _receive(self) -> None:
         connection = self._connection

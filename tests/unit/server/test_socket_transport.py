@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.request import Parts
+from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.log.partition_log import LogSlice
+from ottla.server.connection import Connection
+from ottla.server.real_clock import RealClock
 from ottla.server.real_disk import RealDisk, RealFile
 from ottla.server.real_workers import RealWorkers
-from ottla.server.request_memory import RequestMemory
+from ottla.server.request_memory import RequestMemory, Scratch
 from ottla.server.socket_transport import JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, SocketTransport
 
 
@@ -192,3 +194,68 @@ def test_a_segment_shorter_than_told_closes_the_connection(tmp_path: Path) -> No
         ends.workers.close()
 
     run(scene())
+
+
+class LargeAnswers:
+    """Answers every request with two megabytes of its first byte."""
+
+    def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+        return RequestContext(1, 0, 0, None, peer)
+
+    async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        return [bytes(frame[:1]) * (2 << 20)]
+
+
+class EagerSocket:
+    """Gives its requests one a read and takes every answer at once."""
+
+    def __init__(self, requests: list[bytes]) -> None:
+        self.requests = requests
+        self.sent = b""
+
+    def fileno(self) -> int:
+        return 99
+
+    def recv_into(self, buffer: memoryview) -> int:
+        if not self.requests:
+            raise BlockingIOError
+        request = self.requests.pop(0)
+        buffer[: len(request)] = request
+        return len(request)
+
+    def send(self, data: memoryview, flags: int) -> int:
+        self.sent += data
+        return len(data)
+
+    def sendmsg(self, buffers: list[memoryview], ancillary: tuple[()], flags: int) -> int:
+        return sum(self.send(buffer, flags) for buffer in buffers)
+
+
+class IdleLoop:
+    def add_reader(self, descriptor: int, callback: Any) -> None:
+        self.callback = callback
+
+    def remove_reader(self, descriptor: int) -> None:
+        self.callback = None
+
+
+def test_requests_behind_a_large_answer_are_answered() -> None:
+    """The answers wait in the cork, count as a backlog, and are taken at once: nobody else wakes the connection."""
+    requests = [b"\x00\x00\x00\x08" + letter * 8 for letter in (b"a", b"b", b"c")]
+    sock, loop, memory = EagerSocket([requests[0] + requests[1], requests[2]]), IdleLoop(), RequestMemory(1 << 20)
+    transport = SocketTransport(loop, sock, None, memory)  # type: ignore[arg-type]
+    connection = Connection(
+        transport=transport,
+        service=LargeAnswers(),
+        peer=Peer(host="h", port=1, listener="PLAINTEXT"),
+        clock=RealClock(),
+        scratch=Scratch(),
+        memory=memory,
+        request_bytes_max=1000,
+        on_closed=lambda connection: None,
+    )
+    transport.start(connection)
+    for _ in range(5):
+        if loop.callback is not None:
+            loop.callback()
+    assert sock.sent == b"".join(letter * (2 << 20) for letter in (b"a", b"b", b"c"))
