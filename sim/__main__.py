@@ -61,7 +61,9 @@ def _run_seeds(name: str, seeds: range, *, is_told_in_full: bool) -> int:
     for seed in seeds:
         scenario = SCENARIOS[name](seed)
         try:
-            scenario.run()
+            digest = scenario.run()
+            if is_told_in_full:
+                print(f"{name}: seed {seed}, trace {digest}")
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise

@@ -22,7 +22,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import ConfigResourceType, PartitionImage, TopicImage
 from ottla.replica.log_settings import log_config_of
 from ottla.replica.partition import Partition
-from ottla.replica.storage import Storage, is_no_space
+from ottla.replica.storage import Storage, is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class Partitions:
 
     async def reopen_offline(self, image: MetadataImage) -> None:
         """Tries again what a full disk kept from being opened. Anything else needs a person and a restart."""
-        full = [place for place, error in self._offline.items() if isinstance(error, OSError) and is_no_space(error)]
+        full = [place for place, error in self._offline.items() if isinstance(error, OSError) and is_passing(error)]
         wanted = [
             (topic, place.partition, topic.partitions[place.partition])
             for place in full

@@ -1,8 +1,8 @@
 """A log directory and whether it takes writes. Full disks heal by themselves, failed ones do not.
 
-A full disk (ENOSPC, EDQUOT) refuses writes until there is room again: the next attempt after `RETRY_SECONDS` is let
-through and decides. Any other error, and every failed fsync, refuses writes until the node was restarted and has recovered
-its logs; reads go on in both cases (feature L11).
+A full disk (ENOSPC, EDQUOT), or a lack of descriptors, refuses writes until there is room again: the next attempt after
+`RETRY_SECONDS` is let through and decides. Any other error, and every failed fsync, refuses writes until the node was
+restarted and has recovered its logs; reads go on in both cases (feature L11).
 """
 
 import asyncio
@@ -19,10 +19,12 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 1.0
 INSPECTIONS_MAX: Final = 2
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 
-def is_no_space(error: OSError) -> bool:
-    return error.errno in _NO_SPACE
+def is_passing(error: OSError) -> bool:
+    """Whether it says nothing about the disk's health and heals by itself: no space, no descriptors."""
+    return error.errno in _NO_SPACE or error.errno in _NO_DESCRIPTORS
 
 
 class Storage:
@@ -59,11 +61,14 @@ class Storage:
     def on_error(self, error: OSError) -> None:
         if self._refusal is not None and self._retry_at is None:
             return  # It failed for good; a full disk on top of that changes nothing.
-        if is_no_space(error):
+        if is_passing(error):
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
-            self._refuse(
-                f"no space left in {self.path}: lower retention, delete topics or add disk; writes resume by themselves"
+            what, remedy = (
+                (f"no space left in {self.path}", "lower retention, delete topics or add disk")
+                if error.errno in _NO_SPACE
+                else ("too many open files", "raise the limit (ulimit -n) or lower max.connections")
             )
+            self._refuse(f"{what}: {remedy}; writes resume by themselves")
         else:
             self._retry_at = None
             self._refuse(f"log directory {self.path} failed ({error}): check the disk, then restart this node")

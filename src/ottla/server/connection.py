@@ -357,4 +357,5 @@ class Connection:
                 pending.task.cancel()
         self._pending.clear()
         self._out.clear()
+        self._view = self._scratch.view  # The buffer goes now, not when a collector finds what is left of us.
         self._on_closed(self)

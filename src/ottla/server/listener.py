@@ -56,6 +56,7 @@ class SocketServer:
         self._sockets: dict[socket.socket, str] = {}
         self.connections: set[Connection] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._is_out_of_descriptors = False
 
     # -- listening ---------------------------------------------------------------------------------------------------
 
@@ -103,10 +104,13 @@ class SocketServer:
             except OSError as error:
                 if error.errno not in _OUT_OF_RESOURCES:
                     raise
-                logger.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
+                if not self._is_out_of_descriptors:
+                    logger.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
+                self._is_out_of_descriptors = True
                 self._loop.remove_reader(listening)
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again, listening, name)
                 return
+            self._is_out_of_descriptors = False
             if len(self.connections) >= self._connections_max:
                 logger.warning(
                     "refusing connection from %s: %d are open (max.connections)", address[0], len(self.connections)

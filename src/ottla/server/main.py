@@ -34,7 +34,7 @@ def run_up(argv: Sequence[str]) -> int:
         "--data", default="ottla-data", metavar="DIR", help="where the data lives (default: ./ottla-data)"
     )
     parser.add_argument(
-        "--port", type=int, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT}; 0: a free one)"
+        "--port", type=_port, default=DEFAULT_PORT, help=f"port to listen on (default: {DEFAULT_PORT}; 0: a free one)"
     )
     parser.add_argument(
         "--host", default=DEFAULT_HOST, help="address to listen on (default: localhost, this machine alone)"
@@ -86,6 +86,13 @@ def _run(arguments: argparse.Namespace, settings: Callable[[dict[str, str]], Bro
     from ottla.server.process import run_node  # After the settings: a mistake in them is told at once.
 
     return run_node(config, ready_fd=arguments.ready_fd)
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65_535:
+        raise argparse.ArgumentTypeError(f"{port} is no port: 0 to 65535")
+    return port
 
 
 def _split(pair: str) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.node import World
 from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log_dirs, open_node
-from ottla.log.handles import OPEN_FILES_MAX, HandleCache
+from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import WrongDirectory
 from ottla.metadata.configs import BrokerConfig
 from ottla.server.listener import SocketServer
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX: Final = 5.0
 REQUEST_MEMORY_BYTES: Final = 256 << 20  # queued.max.request.bytes=-1: the node chooses.
+FILES_FOR_THE_REST: Final = 64  # Indexes and checkpoints being written, the loop's own.
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED, EXIT_BUG = 0, 1, 2, 70
 
 
@@ -80,6 +81,8 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         new_uuid=uuid.uuid4,
         new_session_id=lambda: int.from_bytes(os.urandom(4), "big") & 0x7FFFFFFF,
     )
+    open_files_max = _raise_open_files_limit()
+    segment_files_max = open_files_max // 2
     server = SocketServer(
         loop=loop,
         clock=clock,
@@ -87,14 +90,14 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         request_bytes_max=config.integer("socket.request.max.bytes"),
         request_memory_bytes=_request_memory_bytes(config),
         idle_seconds_max=config.integer("connections.max.idle.ms") / 1000,
-        connections_max=config.integer("max.connections"),
+        connections_max=min(config.integer("max.connections"), open_files_max - segment_files_max - FILES_FOR_THE_REST),
         send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
     )
     bound = [_bind(server, address) for address in addresses]
     advertised = advertised_of(config, bound)
     config = _effective(config, bound, advertised)
-    opened = await open_node(world, config, advertised, HandleCache(_raise_open_files_limit()))
+    opened = await open_node(world, config, advertised, HandleCache(segment_files_max))
     housekeeping = Housekeeping(opened)
     housekeeping.start()
     _freeze_garbage()
@@ -165,7 +168,7 @@ def _if_set(config: BrokerConfig, name: str) -> int | None:
 
 
 def _raise_open_files_limit() -> int:
-    """Asks for all the descriptors we may have; half of them are for segments, the rest for connections."""
+    """Asks for all the descriptors we may have; half of them are for segments, most of the rest for connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(hard, 1 << 16) if hard != resource.RLIM_INFINITY else 1 << 16
     if soft < wanted:
@@ -174,7 +177,7 @@ def _raise_open_files_limit() -> int:
             soft = wanted
         except (ValueError, OSError):
             logger.warning("the limit of open files stays at %d", soft)
-    return max(OPEN_FILES_MAX, soft // 2) if soft > 2 * OPEN_FILES_MAX else soft // 2
+    return soft
 
 
 def _freeze_garbage() -> None:

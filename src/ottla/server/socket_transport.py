@@ -268,5 +268,6 @@ class SocketTransport:
         self._backlog_bytes = 0
         self._sock.close()
         self._memory.finished(self)
-        if self._connection is not None:
-            self._connection.on_closed()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.on_closed()

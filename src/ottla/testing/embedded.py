@@ -7,7 +7,7 @@ test's process group does not reach it.
 
 import json
 import os
-import select
+import selectors
 import shutil
 import signal
 import subprocess
@@ -96,8 +96,9 @@ class Broker:
             os.close(ready_read)
 
     def _wait_ready(self, ready_fd: int) -> int:
-        readable, _, _ = select.select([ready_fd], [], [], START_SECONDS_MAX)
-        line = os.read(ready_fd, 4096) if readable else b""
+        with selectors.DefaultSelector() as selector:  # Not `select`, which knows the first 1,024 descriptors alone.
+            selector.register(ready_fd, selectors.EVENT_READ)
+            line = os.read(ready_fd, 4096) if selector.select(START_SECONDS_MAX) else b""
         if not line:
             raise BrokerFailed(f"the broker did not start; its log:\n{self.log}")
         return int(json.loads(line)["port"])

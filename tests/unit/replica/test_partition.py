@@ -223,6 +223,21 @@ def test_a_full_disk_refuses_and_heals(scene: Callable[..., None], monkeypatch: 
     scene(play)
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
+def test_what_passes_is_tried_again(scene: Callable[..., None], number: int) -> None:
+    async def play(world: World) -> None:
+        world.storage.on_error(OSError(number, "for now"))
+        assert world.storage.refusal is not None and "by themselves" in world.storage.refusal
+        world.clock.advance(RETRY_SECONDS)
+        assert world.storage.refusal is None
+        world.storage.on_error(OSError(errno.EIO, "for good"))
+        world.storage.on_error(OSError(number, "for now"))
+        world.clock.advance(3600)
+        assert world.storage.refusal is not None and "restart" in world.storage.refusal
+
+    scene(play)
+
+
 def test_a_failed_fsync_acknowledges_nothing_and_is_final(
     scene: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -307,6 +307,14 @@ def test_what_a_gone_client_waited_for_may_fail_unheard() -> None:
     run(scene())
 
 
+def test_a_closed_connection_holds_no_buffer() -> None:
+    world = World()
+    world.receive(request(1, b"x" * 500_000)[:400_000])
+    world.connection.close()
+    assert world.connection._view.obj is world.scratch.view.obj
+    assert world.memory.used_bytes == 0
+
+
 def test_closing_cancels_what_waits() -> None:
     async def scene() -> None:
         world = World()
