@@ -69,12 +69,14 @@ def connection_of(servers: str, properties: list[str] | None) -> Connection:
 
 
 def key_values(pairs: list[str] | None, option: str) -> dict[str, str]:
-    """`["a=1", "b="]` as {"a": "1", "b": ""}; anything without a key or an equals sign is a usage error."""
+    """`["a=1", "b="]` as {"a": "1", "b": ""}. No key, no equals sign, or a key twice is a usage error."""
     parsed = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        if key.strip() in parsed:
+            raise typer.BadParameter(f"{key.strip()} is given twice; a list is {key.strip()}=a,b", param_hint=option)
         parsed[key.strip()] = value
     return parsed
 

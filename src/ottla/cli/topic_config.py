@@ -1,5 +1,6 @@
 """`ottla topic config`: what a topic is configured with and why, and changes to it while it serves."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal, NamedTuple
 
@@ -46,6 +47,9 @@ def config(
         *(Change("append", key, value) for key, value in key_values(append, "--append").items()),
         *(Change("subtract", key, value) for key, value in key_values(subtract, "--subtract").items()),
     ]
+    for key, count in Counter(change.key for change in changes).items():
+        if count > 1:
+            raise typer.BadParameter(f"{key} is changed in two ways at once", param_hint="KEY=VALUE")
     if changes and keys:
         raise typer.BadParameter("show keys or change keys, one at a time", param_hint="KEY")
     with connected(connection_of(servers, properties)) as connection:
