@@ -36,7 +36,7 @@ app = typer.Typer(help="Create, list, describe, change and delete topics.", no_a
             "twelve partitions, kept for a day",
             "ottla topic create orders --partitions 12 --config retention.ms=86400000",
         ),
-        ("the latest record of each key", "ottla topic create users --config cleanup.policy=compact"),
+        ("messages kept for a day", "ottla topic create clicks --config retention.ms=86400000"),
     )
 )
 def create(

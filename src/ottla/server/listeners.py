@@ -52,6 +52,11 @@ def advertised_of(config: BrokerConfig, bound: list[Address]) -> list[Advertised
     configured = {
         one.name: one for one in parse_addresses("advertised.listeners", config.listing("advertised.listeners"))
     }
+    for one in configured.values():
+        if one.host in _EVERY_ADDRESS:
+            raise SettingsError(
+                f"advertised.listeners: clients cannot connect to {one.host!r}; name this machine's address"
+            )
     unknown = set(configured) - {one.name for one in bound}
     if unknown:
         raise SettingsError(f"advertised.listeners: {', '.join(sorted(unknown))} is not one of the listeners")

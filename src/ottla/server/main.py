@@ -28,7 +28,8 @@ def run_up(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ottla up",
         description="Start one node: a Kafka-compatible broker with nothing to configure.",
-        epilog="examples:  ottla up    ottla up --port 9093 --data /tmp/q    ottla up --config num.partitions=3",
+        epilog="examples:\n  ottla up\n  ottla up --port 9093 --data /var/lib/ottla\n  ottla up --config num.partitions=3",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--data", default="ottla-data", metavar="DIR", help="where the data lives (default: ./ottla-data)"
@@ -53,7 +54,8 @@ def run_serve(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ottla serve",
         description="Start one node from a TOML file and the environment, with Kafka's names for every setting.",
-        epilog='example file:  node.id = 1    listeners = "PLAINTEXT://0.0.0.0:9092"    log.dirs = ["/var/lib/ottla"]',
+        epilog='example file:\n  node.id = 1\n  listeners = "PLAINTEXT://localhost:9092"\n  log.dirs = ["/var/lib/ottla"]',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="settings in TOML (default: the environment alone)")
     _add_common(parser)

@@ -91,6 +91,14 @@ def test_listeners_that_cannot_be(settings: dict[str, str], told: str) -> None:
         listeners_of(config)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "[::]"])
+def test_every_address_cannot_be_advertised(host: str) -> None:
+    overrides = {"advertised.listeners": f"PLAINTEXT://{host}:1"}
+    config = settings_of_up(data="d", host="h", port=1, overrides=overrides, environment={})
+    with pytest.raises(SettingsError, match="clients cannot connect"):
+        advertised_of(config, listeners_of(config))
+
+
 def test_an_advertised_listener_must_be_one_of_ours() -> None:
     overrides = {"advertised.listeners": "OTHER://h:1"}
     config = settings_of_up(data="d", host="h", port=1, overrides=overrides, environment={})
