@@ -32,7 +32,6 @@ class FetchEntry:
         "current_leader_epoch",
         "fetch_offset",
         "index",
-        "last_fetched_epoch",
         "max_bytes",
         "partition",
         "sent_high_watermark",
@@ -49,7 +48,6 @@ class FetchEntry:
         self.fetch_offset: Offset = 0
         self.max_bytes = 0
         self.current_leader_epoch: LeaderEpoch = -1
-        self.last_fetched_epoch: LeaderEpoch = -1
         self.sent_high_watermark: Offset = -1
         self.sent_log_start_offset: Offset = -1
 

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from ottla.base.clock import Clock
@@ -25,8 +25,8 @@ from ottla.metadata.controller.decision import ControllerSettings, Decision, bro
 from ottla.metadata.controller.producer_ids import ProducerIdBlock, decide_allocate_producer_ids
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import ConfigResourceType
 from ottla.metadata.runtime import ControllerRuntime
+from ottla.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC
 from ottla.replica.owned_tasks import OwnedTasks
 from ottla.replica.partitions import Partitions
 from ottla.replica.storage import Storage
@@ -34,9 +34,6 @@ from ottla.replica.storage import Storage
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
-INTERNAL_TOPICS: Final = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,11 +160,8 @@ class Node:
             return producer_id
 
     def is_internal(self, topic: str) -> bool:
-        return topic in INTERNAL_TOPICS
+        return topic in INTERNAL_TOPICS or topic == METADATA_TOPIC
 
     def may_delete_records(self, topic: str) -> bool:
         partitions = self.partitions.of_topic(topic)
         return not partitions or partitions[0].log.config.deletes
-
-    def topic_configs(self, topic: str) -> dict[str, str]:
-        return self.image.configs_of(ConfigResourceType.TOPIC, topic)

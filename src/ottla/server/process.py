@@ -26,12 +26,12 @@ from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log
 from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import WrongDirectory
 from ottla.metadata.configs import BrokerConfig
-from ottla.server.listener import SocketServer
 from ottla.server.listeners import Address, advertised_of, listeners_of
 from ottla.server.real_clock import RealClock
 from ottla.server.real_disk import RealDisk
 from ottla.server.real_workers import RealWorkers
 from ottla.server.settings import SettingsError
+from ottla.server.socket_server import SocketServer
 
 logger = logging.getLogger(__name__)
 

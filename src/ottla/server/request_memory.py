@@ -2,8 +2,8 @@
 
 Counted are the connections' own buffers. Past the limit no buffer grows beyond what a small request needs: a connection
 that would have to is not read from until there is room, while small requests go on. One connection at a time is let
-through all the same, so that half-received requests cannot block each other for ever, and the sweep (listener.py) closes
-those that do not get on while others wait for their memory.
+through all the same, so that half-received requests cannot block each other for ever, and the sweep of socket_server.py
+closes those that do not get on while others wait for their memory.
 """
 
 from typing import Final, Protocol

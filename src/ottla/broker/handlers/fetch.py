@@ -92,7 +92,6 @@ def _apply_request(node: Node, session: FetchSession, request: api.FetchRequest,
             entry.fetch_offset = partition.fetch_offset
             entry.max_bytes = partition.partition_max_bytes
             entry.current_leader_epoch = partition.current_leader_epoch
-            entry.last_fetched_epoch = partition.last_fetched_epoch
             if entry.partition is None or entry.partition.deleted:
                 entry.bind(node.partitions.find(topic, partition.partition))
 
