@@ -69,13 +69,12 @@ class PageCacheFill:
             self._path.unlink()
 
 
-def drop_from_cache(directory: Path) -> None:
-    """Writes every file below `directory` to disk and out of memory: the next reader finds it cold."""
+def write_to_disk(directory: Path) -> None:
+    """Every file below `directory`, so that what follows is not slowed by the writing of what came before."""
     for path in directory.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(descriptor)

@@ -54,6 +54,10 @@ class BrokerProcess:
     def resident_bytes(self) -> int:
         return sum(map(_resident_bytes, _tree(self.pid)))
 
+    def disk_read_bytes(self) -> int:
+        """What it read so far and was not in the page cache."""
+        return sum(map(_disk_read_bytes, _tree(self.pid)))
+
     def stop(self) -> None:
         """Asks with SIGTERM, insists with SIGKILL."""
         if self.is_running():
@@ -99,3 +103,11 @@ def _resident_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+def _disk_read_bytes(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+            if line.startswith("read_bytes: "):
+                return int(line.split()[1])
+    return 0
