@@ -94,31 +94,35 @@ class Partition:
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    async def append(self, batch: memoryview) -> AppendResult:
-        """Appends one client batch in call order. `ApiError` when refused or when the disk is; the log is unchanged then."""
+    async def append(self, batch: memoryview, *, is_own: bool = False) -> AppendResult:
+        """Appends one batch, a client's or one that this broker built, in call order.
+
+        `ApiError` when it is refused or when the disk is; the log is unchanged then.
+        """
         if not self._append_busy:
             now_ms = self._clock.now_ms()
-            if not self._inspects and not self.log.should_roll(len(batch), now_ms):
-                return self._append_now(batch, now_ms)
+            if (is_own or not self._inspects) and not self.log.should_roll(len(batch), now_ms):
+                return self._append_now(batch, now_ms, is_own)
         else:
             await self._wait_for_turn()
         self._append_busy = True
         # A task of its own: a client that goes away must not leave a roll half done and the turn given up.
-        return await asyncio.shield(self.storage.tasks.spawn(self._append_in_turn(batch), name="append"))
+        return await asyncio.shield(self.storage.tasks.spawn(self._append_in_turn(batch, is_own), name="append"))
 
-    async def _append_in_turn(self, batch: memoryview) -> AppendResult:
+    async def _append_in_turn(self, batch: memoryview, is_own: bool) -> AppendResult:
         try:
-            return await self._append_prepared(batch)
+            return await self._append_prepared(batch, is_own)
         finally:
             self._append_busy = False
             self._wake_next_append()
 
-    def _append_now(self, batch: memoryview, now_ms: TimestampMs) -> AppendResult:
+    def _append_now(self, batch: memoryview, now_ms: TimestampMs, is_own: bool) -> AppendResult:
         if self.deleted or self.storage.is_refusing:
             self._require_writable()
         log = self.log
+        append = log.append_own if is_own else log.append_as_leader
         try:
-            result = log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            result = append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except OSError as error:
             raise self._storage_failed(error) from error
         if not result.is_duplicate:
@@ -128,11 +132,11 @@ class Partition:
                 self._request_flush()
         return result
 
-    async def _append_prepared(self, batch: memoryview) -> AppendResult:
+    async def _append_prepared(self, batch: memoryview, is_own: bool) -> AppendResult:
         """The slow way: look into the batch, re-compress it or roll in a worker first. Nobody else appends meanwhile."""
         self._require_writable()
         log = self.log
-        if self._inspects:
+        if self._inspects and not is_own:
             try:
                 async with self.storage.inspections:
                     batch = await self._inspect(batch)
@@ -140,7 +144,7 @@ class Partition:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
         if log.should_roll(len(batch), self._clock.now_ms()):
             await self._roll()
-        return self._append_now(batch, self._clock.now_ms())
+        return self._append_now(batch, self._clock.now_ms(), is_own)
 
     async def _inspect(self, batch: memoryview) -> memoryview:
         """Only some topics need it: compacted ones want keys, those with a `compression.type` their codec."""

@@ -1,0 +1,1 @@
+"""Coordinators: state machines over internal topics, each partition of which is one machine's log."""

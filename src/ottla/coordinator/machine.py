@@ -1,0 +1,79 @@
+"""What a coordinator's state machine is to its runtime, and the log both stand on.
+
+One machine owns one partition of an internal topic. It decides on requests (a function of its state and the request that
+returns a `Decision`) and changes its state in `replay` alone, live and while loading alike. Replies that wait for other
+clients (a join that waits for the group) are futures in the reply: the machine keeps and completes them, and fails them
+in `unload`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from ottla.base.errors import ApiError
+from ottla.base.types import LeaderEpoch, Offset, ProducerId
+from ottla.coordinator.records import CoordinatorRecord
+
+Reply = TypeVar("Reply", covariant=True)
+
+
+class ProducerIdentity(NamedTuple):
+    """Whose transaction records belong to."""
+
+    producer_id: ProducerId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Reply]):
+    """What shall be recorded, and what to tell the client once it is committed."""
+
+    records: Sequence[CoordinatorRecord]
+    reply: Reply
+    transaction: ProducerIdentity | None = None
+    """The records count only once this producer's transaction commits."""
+
+
+class Machine(Protocol):
+    def replay(self, record: CoordinatorRecord, *, offset: Offset, transaction: ProducerIdentity | None) -> None:
+        """Applies one record; `offset` is its place in the log."""
+        ...
+
+    def replay_marker(self, transaction: ProducerIdentity, *, is_commit: bool) -> None:
+        """A transaction that wrote here ended."""
+        ...
+
+    def start(self) -> None:
+        """Everything in the log is replayed: time-outs begin, requests follow."""
+        ...
+
+    def unload(self, error: ApiError) -> None:
+        """This broker coordinates no more: held replies fail with `error`, timers end. Called also before `start`."""
+        ...
+
+
+class CoordinatorLog(Protocol):
+    """The partition, from its coordinator's side. Nobody else appends to it."""
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch: ...
+
+    @property
+    def end_offset(self) -> Offset: ...
+
+    def refusal(self) -> ApiError | None:
+        """Why nothing can be appended just now (a full disk), if so."""
+        ...
+
+    async def append(self, batch: memoryview) -> Offset:
+        """One batch, in the order of the calls; its last offset. `ApiError` when it is not in the log."""
+        ...
+
+    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
+        """None when the record at `offset` is committed already, else a future of that."""
+        ...
+
+    async def read(self, offset: Offset) -> bytes:
+        """Whole batches from `offset` on, some; empty at the end."""
+        ...

@@ -1,0 +1,104 @@
+"""Records on their way into a coordinator's log: those of one turn of the loop share a batch.
+
+Offsets are given out here, before the write: nobody else appends to the partition, so they are known. A batch holds the
+records of one transaction or of none.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, Offset
+from ottla.coordinator.machine import CoordinatorLog, ProducerIdentity
+from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker
+
+BATCH_BYTES_MAX: Final = 512 << 10
+RECORDS_PENDING_MAX: Final = 100_000  # A disk that does not keep up makes callers retry; it does not grow our memory.
+
+
+class PendingWrites:
+    def __init__(self, log: CoordinatorLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._written_end: Offset = log.end_offset
+        self.next_offset: Offset = log.end_offset
+        self._open: BatchBuilder | None = None
+        self._open_transaction: ProducerIdentity | None = None
+        self._sealed: deque[bytearray] = deque()
+        self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
+
+    @property
+    def is_any_left(self) -> bool:
+        return self._open is not None or bool(self._sealed)
+
+    def check_room(self) -> None:
+        if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes await their write; try again")
+
+    def add(self, key: bytes, value: bytes | None, transaction: ProducerIdentity | None) -> Offset:
+        """The record's offset to be."""
+        batch = self._open
+        if batch is None or transaction != self._open_transaction or batch.size_bytes > BATCH_BYTES_MAX:
+            self._seal()
+            batch = self._begin(transaction)
+        batch.append(self._clock.now_ms(), key, value)
+        return self._next()
+
+    def add_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> Offset:
+        self._seal()
+        marker = end_transaction_marker(
+            ControlType.COMMIT if is_commit else ControlType.ABORT,
+            coordinator_epoch=coordinator_epoch,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.epoch,
+            timestamp=self._clock.now_ms(),
+        )
+        self._sealed.append(marker)
+        return self._next()
+
+    def _next(self) -> Offset:
+        self.next_offset += 1
+        return self.next_offset - 1
+
+    def _begin(self, transaction: ProducerIdentity | None) -> BatchBuilder:
+        producer_id, epoch = transaction or (NO_PRODUCER_ID, NO_EPOCH)
+        self._open_transaction = transaction
+        self._open = BatchBuilder(producer_id=producer_id, producer_epoch=epoch, transactional=transaction is not None)
+        return self._open
+
+    def _seal(self) -> None:
+        if self._open is not None:
+            self._sealed.append(self._open.build())
+            self._open = None
+
+    async def write_next(self) -> None:
+        """Writes one batch; `ApiError` when it is not in the log."""
+        if not self._sealed:
+            self._seal()
+        batch = self._sealed.popleft()
+        last_offset = await self._log.append(memoryview(batch))
+        self._written_end = last_offset + 1
+        invariant(self._written_end <= self.next_offset, "nobody else appends here", end=self._written_end)
+        while self._waiters and self._waiters[0][0] <= last_offset:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def written(self, offset: Offset) -> asyncio.Future[None] | None:
+        """None when `offset` is in the log already, else a future of that."""
+        if offset < self._written_end:
+            return None
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((offset, waiter))
+        return waiter
+
+    def fail(self, error: ApiError) -> None:
+        """Nothing further is written; whoever waits gets `error`."""
+        self._open = None
+        self._sealed.clear()
+        waiters, self._waiters = self._waiters, deque()
+        for _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)

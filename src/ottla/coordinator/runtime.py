@@ -1,0 +1,251 @@
+"""Decide, append, replay, commit: the one path on which groups and transactions change.
+
+A runtime holds the machines of one internal topic's partitions that this broker leads. A decision sees every record before
+it, committed or not, because records are replayed at once. Those of one turn of the loop are written together in one batch;
+a reply, and every read a client sees, waits until all that its machine knew is committed. When a write or a commit fails,
+the state is void: the machine is thrown away, whoever waits is told to look for the coordinator again, and the log is
+loaded anew.
+
+No await lies between a decision and its replay: two requests cannot decide on the same state.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
+from ottla.base.types import Offset
+from ottla.coordinator.machine import CoordinatorLog, Decision, Machine, ProducerIdentity
+from ottla.coordinator.pending_writes import PendingWrites
+from ottla.coordinator.records import RecordTypes
+from ottla.wire.records import ControlType, batches, control_type_of, records_of
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+Reply = TypeVar("Reply")
+
+LOAD_TURN_RECORDS: Final = 500  # Replayed in one turn of the loop.
+RELOAD_SECONDS: Final = 0.1
+
+
+class CoordinatorRuntime(Generic[M]):
+    def __init__(self, *, record_types: RecordTypes, new_machine: Callable[[int], M], clock: Clock, topic: str) -> None:
+        self._record_types = record_types
+        self._new_machine = new_machine
+        self._clock = clock
+        self._topic = topic
+        self._shards: dict[int, _Shard[M]] = {}
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    async def submit(self, index: int, decide: Callable[[M], Decision[Reply]]) -> Reply:
+        """Runs one decision on the machine of partition `index`. `ApiError` of `decide` passes through; a reply means
+        that its records, and all that the decision could know of, are committed."""
+        shard = self._ready_shard(index)
+        decision = decide(shard.machine)
+        shard.record(decision)
+        await shard.all_committed()
+        return decision.reply
+
+    async def append_marker(
+        self, index: int, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int
+    ) -> None:
+        """Ends a transaction that wrote to partition `index`; returns once that is committed."""
+        shard = self._ready_shard(index)
+        shard.record_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
+        await shard.all_committed()
+
+    def machines(self) -> dict[int, M]:
+        """Those that are loaded, for what asks all of them (ListGroups)."""
+        return {index: shard.machine for index, shard in self._shards.items() if shard.is_ready}
+
+    @property
+    def is_loading(self) -> bool:
+        return any(not shard.is_ready for shard in self._shards.values())
+
+    def _ready_shard(self, index: int) -> "_Shard[M]":
+        shard = self._shards.get(index)
+        if shard is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self._topic}-{index}")
+        if not shard.is_ready:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
+        refusal = shard.log.refusal()
+        if refusal is not None:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+        shard.writes.check_room()
+        return shard
+
+    # -- leadership --------------------------------------------------------------------------------------------------
+
+    def lead(self, index: int, log: CoordinatorLog) -> None:
+        """This broker leads partition `index` from now on: its log is loaded in the background."""
+        self.resign(index)
+        self._shards[index] = _Shard(
+            name=f"{self._topic}-{index}",
+            log=log,
+            record_types=self._record_types,
+            new_machine=lambda: self._new_machine(index),
+            clock=self._clock,
+        )
+
+    def resign(self, index: int) -> None:
+        shard = self._shards.pop(index, None)
+        if shard is not None:
+            shard.close()
+
+    def close(self) -> None:
+        for index in list(self._shards):
+            self.resign(index)
+
+
+class _Shard(Generic[M]):
+    """One partition: its machine, and what of it is on its way into the log."""
+
+    def __init__(
+        self, *, name: str, log: CoordinatorLog, record_types: RecordTypes, new_machine: Callable[[], M], clock: Clock
+    ) -> None:
+        self.log = log
+        self._name = name
+        self._record_types = record_types
+        self._new_machine = new_machine
+        self._clock = clock
+        self.machine: M = new_machine()
+        self.is_ready = False
+        self.writes = PendingWrites(log, clock)
+        self._writer: asyncio.Task[None] | None = None
+        self._loader: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(
+            self._load(), name=f"load {name}"
+        )
+
+    # -- deciding ----------------------------------------------------------------------------------------------------
+
+    def record(self, decision: Decision[object]) -> None:
+        transaction = decision.transaction
+        # All are encoded before any is replayed: a decision happens whole or not at all.
+        encoded = [self._record_types.encode(record) for record in decision.records]
+        for record, (key, value) in zip(decision.records, encoded, strict=True):
+            offset = self.writes.add(key, value, transaction)
+            self.machine.replay(record, offset=offset, transaction=transaction)
+        self._write_soon()
+
+    def record_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> None:
+        self.writes.add_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
+        self.machine.replay_marker(transaction, is_commit=is_commit)
+        self._write_soon()
+
+    async def all_committed(self) -> None:
+        """Until everything replayed so far is committed."""
+        writes = self.writes
+        last_offset = writes.next_offset - 1
+        written = writes.written(last_offset)
+        if written is not None:
+            await written
+        committed = self.log.committed(last_offset) if last_offset >= 0 else None
+        if committed is not None:
+            try:
+                await committed
+            except ApiError as error:
+                if writes is self.writes:
+                    self._void(error)
+                raise self._not_known(error) from error
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _write_soon(self) -> None:
+        if self._writer is None and self.writes.is_any_left:
+            self._writer = asyncio.get_running_loop().create_task(self._write(), name=f"write {self._name}")
+
+    async def _write(self) -> None:
+        try:
+            while self.writes.is_any_left:
+                await self.writes.write_next()
+        except ApiError as error:
+            self._void(error)
+        finally:
+            self._writer = None
+
+    def _void(self, error: ApiError) -> None:
+        """What was replayed is not known to be in the log: begin again from what is."""
+        if not self.is_ready:
+            return
+        logger.warning("reloading a coordinator", extra={"partition": self._name, "reason": error.message})
+        self._discard(self._not_known(error))
+        self._loader = asyncio.get_running_loop().create_task(self._load(), name=f"load {self._name}")
+
+    def _not_known(self, error: ApiError) -> ApiError:
+        return ApiError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._name}: not known to be committed: {error.message}"
+        )
+
+    def _discard(self, error: ApiError) -> None:
+        self.is_ready = False
+        self.machine.unload(error)
+        self.writes.fail(error)
+
+    def close(self) -> None:
+        loader, self._loader = self._loader, None
+        if loader is not None:
+            loader.cancel()
+        self._discard(ApiError(ErrorCode.NOT_COORDINATOR, f"this broker leads {self._name} no more"))
+
+    # -- loading -----------------------------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        if self._writer is not None:
+            await asyncio.wait([self._writer])  # An append under way may still come to be: the log is read behind it.
+        while True:
+            machine = self._new_machine()
+            try:
+                await self._replay_log(machine)
+            except ApiError as error:
+                machine.unload(self._not_known(error))
+                logger.warning("a coordinator cannot be loaded", extra={"partition": self._name, "reason": str(error)})
+                await asyncio.sleep(RELOAD_SECONDS)
+                continue
+            break
+        self.machine = machine
+        self.writes = PendingWrites(self.log, self._clock)
+        self._loader = None
+        self.is_ready = True
+        machine.start()
+
+    async def _replay_log(self, machine: M) -> None:
+        offset = 0
+        replayed = 0
+        while data := await self.log.read(offset):
+            for batch in batches(memoryview(data)):
+                header = batch.header
+                offset = header.next_offset
+                producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+                transaction = producer if header.is_transactional else None
+                if header.is_control:
+                    self._replay_control(machine, producer, batch.view)
+                    continue
+                for record in records_of(batch.view):
+                    self._replay_record(machine, record.offset, record.key, record.value, transaction)
+                    replayed += 1
+                    if replayed % LOAD_TURN_RECORDS == 0:
+                        await asyncio.sleep(0)
+        invariant(offset <= self.log.end_offset, "nobody else appends while a coordinator is loaded", offset=offset)
+
+    def _replay_record(
+        self, machine: M, offset: Offset, key: bytes | None, value: bytes | None, transaction: ProducerIdentity | None
+    ) -> None:
+        try:
+            record = self._record_types.decode(key, value)
+        except ProtocolError as error:
+            logger.error(
+                "passing over a record", extra={"partition": self._name, "offset": offset, "reason": str(error)}
+            )
+            return
+        if record is not None:
+            machine.replay(record, offset=offset, transaction=transaction)
+
+    def _replay_control(self, machine: M, producer: ProducerIdentity, batch: memoryview) -> None:
+        for record in records_of(batch):
+            control_type = control_type_of(record.key)
+            if control_type in (ControlType.COMMIT, ControlType.ABORT):
+                machine.replay_marker(producer, is_commit=control_type is ControlType.COMMIT)
