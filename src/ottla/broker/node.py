@@ -16,9 +16,11 @@ from uuid import UUID
 from ottla.base.clock import Clock
 from ottla.base.disk import Disk
 from ottla.base.errors import ApiError, ErrorCode, InvariantViolation, invariant
+from ottla.base.owned_tasks import OwnedTasks
 from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
 from ottla.broker.advertised import AdvertisedAddresses
+from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_session import FetchSessions
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
@@ -27,7 +29,6 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.runtime import ControllerRuntime
 from ottla.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC
-from ottla.replica.owned_tasks import OwnedTasks
 from ottla.replica.partitions import Partitions
 from ottla.replica.storage import Storage
 
@@ -86,6 +87,14 @@ class Node:
         self._applying = False
         self._tasks = OwnedTasks()
         self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self.coordinators = Coordinators(
+            partitions=partitions,
+            config=config,
+            settings=settings,
+            clock=self.clock,
+            workers=self.workers,
+            submit_metadata=self.submit,
+        )
         runtime.listen(self)
 
     # -- metadata ----------------------------------------------------------------------------------------------------
@@ -119,6 +128,7 @@ class Node:
                 offset, delta = self._deltas.popleft()
                 layers = broker_layers(self.image, self.settings, self.node_id)
                 await self.partitions.apply(self.image, delta, layers)
+                self.coordinators.follow()
                 self._on_applied(offset)
         except Exception as error:
             # A node that no longer follows the metadata would serve what is not true: it stops and is started anew.

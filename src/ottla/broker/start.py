@@ -107,6 +107,7 @@ async def open_node(
         make_room=store.make_room,
     )
     await store.keep_reserve()
+    node.coordinators.follow()
     return OpenNode(node=node, metadata=store, storages=storages)
 
 
@@ -211,6 +212,7 @@ async def _register(
 async def close_node(opened: OpenNode) -> None:
     """A clean shutdown; requests have ended before. A directory that failed gets no marker and is recovered."""
     node = opened.node
+    node.coordinators.close()
     for storage in opened.storages:
         await storage.tasks.settle()
     for storage in opened.storages:

@@ -7,9 +7,9 @@ in `unload`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError
 from ottla.base.types import LeaderEpoch, Offset, ProducerId
@@ -33,6 +33,10 @@ class Decision(Generic[Reply]):
     reply: Reply
     transaction: ProducerIdentity | None = None
     """The records count only once this producer's transaction commits."""
+
+
+Submit: TypeAlias = Callable[[Callable[[], Decision[Any]]], None]
+"""How a machine decides by itself (a member's time is over): like a request that nobody waits for, later in this turn."""
 
 
 class Machine(Protocol):
@@ -64,6 +68,10 @@ class CoordinatorLog(Protocol):
 
     def refusal(self) -> ApiError | None:
         """Why nothing can be appended just now (a full disk), if so."""
+        ...
+
+    def check_epoch(self, transaction: ProducerIdentity) -> None:
+        """`ApiError` when a newer epoch of the producer has written here already."""
         ...
 
     async def append(self, batch: memoryview) -> Offset:

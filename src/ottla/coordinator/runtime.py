@@ -12,12 +12,13 @@ No await lies between a decision and its replay: two requests cannot decide on t
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
+from ottla.base.owned_tasks import OwnedTasks
 from ottla.base.types import Offset
-from ottla.coordinator.machine import CoordinatorLog, Decision, Machine, ProducerIdentity
+from ottla.coordinator.machine import CoordinatorLog, Decision, Machine, ProducerIdentity, Submit
 from ottla.coordinator.pending_writes import PendingWrites
 from ottla.coordinator.records import RecordTypes
 from ottla.wire.records import ControlType, batches, control_type_of, records_of
@@ -32,7 +33,9 @@ RELOAD_SECONDS: Final = 0.1
 
 
 class CoordinatorRuntime(Generic[M]):
-    def __init__(self, *, record_types: RecordTypes, new_machine: Callable[[int], M], clock: Clock, topic: str) -> None:
+    def __init__(
+        self, *, record_types: RecordTypes, new_machine: Callable[[Submit], M], clock: Clock, topic: str
+    ) -> None:
         self._record_types = record_types
         self._new_machine = new_machine
         self._clock = clock
@@ -72,10 +75,6 @@ class CoordinatorRuntime(Generic[M]):
             raise ApiError(ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self._topic}-{index}")
         if not shard.is_ready:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
-        refusal = shard.log.refusal()
-        if refusal is not None:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
-        shard.writes.check_room()
         return shard
 
     # -- leadership --------------------------------------------------------------------------------------------------
@@ -87,7 +86,7 @@ class CoordinatorRuntime(Generic[M]):
             name=f"{self._topic}-{index}",
             log=log,
             record_types=self._record_types,
-            new_machine=lambda: self._new_machine(index),
+            new_machine=self._new_machine,
             clock=self._clock,
         )
 
@@ -105,25 +104,33 @@ class _Shard(Generic[M]):
     """One partition: its machine, and what of it is on its way into the log."""
 
     def __init__(
-        self, *, name: str, log: CoordinatorLog, record_types: RecordTypes, new_machine: Callable[[], M], clock: Clock
+        self,
+        *,
+        name: str,
+        log: CoordinatorLog,
+        record_types: RecordTypes,
+        new_machine: Callable[[Submit], M],
+        clock: Clock,
     ) -> None:
         self.log = log
         self._name = name
         self._record_types = record_types
         self._new_machine = new_machine
         self._clock = clock
-        self.machine: M = new_machine()
+        self.machine: M = new_machine(self._submit_soon)
         self.is_ready = False
         self.writes = PendingWrites(log, clock)
+        self._tasks = OwnedTasks()
         self._writer: asyncio.Task[None] | None = None
-        self._loader: asyncio.Task[None] | None = asyncio.get_running_loop().create_task(
-            self._load(), name=f"load {name}"
-        )
+        self._loader: asyncio.Task[None] | None = self._tasks.spawn(self._load(), name=f"load {name}")
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
     def record(self, decision: Decision[object]) -> None:
+        if not decision.records:
+            return  # Who only reads is served by a full disk, too.
         transaction = decision.transaction
+        self._check_writable(transaction)
         # All are encoded before any is replayed: a decision happens whole or not at all.
         encoded = [self._record_types.encode(record) for record in decision.records]
         for record, (key, value) in zip(decision.records, encoded, strict=True):
@@ -131,7 +138,16 @@ class _Shard(Generic[M]):
             self.machine.replay(record, offset=offset, transaction=transaction)
         self._write_soon()
 
+    def _check_writable(self, transaction: ProducerIdentity | None) -> None:
+        refusal = self.log.refusal()
+        if refusal is not None:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+        self.writes.check_room()
+        if transaction is not None:
+            self.log.check_epoch(transaction)
+
     def record_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> None:
+        self._check_writable(transaction)
         self.writes.add_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
         self.machine.replay_marker(transaction, is_commit=is_commit)
         self._write_soon()
@@ -152,11 +168,23 @@ class _Shard(Generic[M]):
                     self._void(error)
                 raise self._not_known(error) from error
 
+    def _submit_soon(self, decide: Callable[[], Decision[Any]]) -> None:
+        self._tasks.spawn(self._submit(decide, self.machine), name=f"decide {self._name}")
+
+    async def _submit(self, decide: Callable[[], Decision[Any]], machine: M) -> None:
+        if machine is not self.machine or not self.is_ready:
+            return  # It was unloaded meanwhile; whatever it wanted to decide is void.
+        try:
+            self.record(decide())
+            await self.all_committed()
+        except ApiError as error:
+            logger.warning("a coordinator's own decision failed", extra={"partition": self._name, "reason": str(error)})
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def _write_soon(self) -> None:
         if self._writer is None and self.writes.is_any_left:
-            self._writer = asyncio.get_running_loop().create_task(self._write(), name=f"write {self._name}")
+            self._writer = self._tasks.spawn(self._write(), name=f"write {self._name}")
 
     async def _write(self) -> None:
         try:
@@ -173,7 +201,7 @@ class _Shard(Generic[M]):
             return
         logger.warning("reloading a coordinator", extra={"partition": self._name, "reason": error.message})
         self._discard(self._not_known(error))
-        self._loader = asyncio.get_running_loop().create_task(self._load(), name=f"load {self._name}")
+        self._loader = self._tasks.spawn(self._load(), name=f"load {self._name}")
 
     def _not_known(self, error: ApiError) -> ApiError:
         return ApiError(
@@ -197,7 +225,7 @@ class _Shard(Generic[M]):
         if self._writer is not None:
             await asyncio.wait([self._writer])  # An append under way may still come to be: the log is read behind it.
         while True:
-            machine = self._new_machine()
+            machine = self._new_machine(self._submit_soon)
             try:
                 await self._replay_log(machine)
             except ApiError as error:

@@ -11,8 +11,8 @@ import logging
 from typing import Final
 
 from ottla.base.clock import Clock
+from ottla.base.owned_tasks import OwnedTasks
 from ottla.log.directory import LogDirectory
-from ottla.replica.owned_tasks import OwnedTasks
 
 logger = logging.getLogger(__name__)
 

@@ -116,18 +116,6 @@ def test_describe_log_dirs(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_there_is_no_coordinator_yet(tmp_path: Path, version: int) -> None:
-    async def scene(node: RealNode) -> None:
-        request = api.FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g", "h"])
-        response = await node.ask(ApiKey.FIND_COORDINATOR, request, version)
-        codes = [one.error_code for one in response.coordinators] if version >= 4 else [response.error_code]
-        assert set(codes) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-        assert len(codes) == (2 if version >= 4 else 1)
-
-    play(tmp_path, scene)
-
-
 def test_api_versions_tells_exactly_what_is_served(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         response = await node.ask(ApiKey.API_VERSIONS, api.ApiVersionsRequest())

@@ -1,0 +1,136 @@
+"""The coordinators of this broker: one runtime for groups, one for transactions, over the partitions that it leads.
+
+`follow` compares the runtimes with the partitions after every change of metadata. The internal topics come to be when
+somebody first asks for a coordinator: `find` is that question.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from ottla.base.clock import Clock
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import NodeId
+from ottla.base.workers import Workers
+from ottla.broker.coordinator_log import PartitionCoordinatorLog
+from ottla.coordinator.groups.machine import GroupMachine
+from ottla.coordinator.placement import partition_for
+from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.transactions.machine import TransactionMachine
+from ottla.metadata.configs import BrokerConfig
+from ottla.metadata.controller.decision import ControllerSettings, Decision
+from ottla.metadata.controller.topics import decide_create_topics
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.replica.partition import Partition
+from ottla.replica.partitions import Partitions
+from ottla.wire import api
+
+SubmitMetadata = Callable[[Callable[[MetadataImage], Decision[Any]]], Awaitable[Any]]
+
+# Topic -> the prefix of its broker configurations.
+_PREFIXES: Final = {GROUP_TOPIC: "offsets.topic", TRANSACTION_TOPIC: "transaction.state.log"}
+
+
+class Coordinators:
+    def __init__(
+        self,
+        *,
+        partitions: Partitions,
+        config: BrokerConfig,
+        settings: ControllerSettings,
+        clock: Clock,
+        workers: Workers,
+        submit_metadata: SubmitMetadata,
+    ) -> None:
+        self._partitions = partitions
+        self._config = config
+        self._settings = settings
+        self._workers = workers
+        self._submit_metadata = submit_metadata
+        self.groups = CoordinatorRuntime[GroupMachine](
+            topic=GROUP_TOPIC,
+            record_types=GROUP_RECORDS,
+            new_machine=lambda submit: GroupMachine(clock=clock, submit=submit),
+            clock=clock,
+        )
+        self.transactions = CoordinatorRuntime[TransactionMachine](
+            topic=TRANSACTION_TOPIC,
+            record_types=TRANSACTION_RECORDS,
+            new_machine=lambda submit: TransactionMachine(clock=clock, submit=submit),
+            clock=clock,
+        )
+        self._led: dict[str, dict[int, Partition]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
+
+    def follow(self) -> None:
+        """Leads what has become ours and lets go of what is no more."""
+        runtimes: Mapping[str, CoordinatorRuntime[Any]] = {
+            GROUP_TOPIC: self.groups,
+            TRANSACTION_TOPIC: self.transactions,
+        }
+        for topic, runtime in runtimes.items():
+            led = self._led[topic]
+            held = {partition.topic_partition.partition: partition for partition in self._partitions.of_topic(topic)}
+            for index in led.keys() - held.keys():
+                runtime.resign(index)
+                del led[index]
+            for index, partition in held.items():
+                if led.get(index) is not partition:
+                    led[index] = partition
+                    runtime.lead(index, PartitionCoordinatorLog(partition, self._workers))
+
+    def close(self) -> None:
+        self.groups.close()
+        self.transactions.close()
+
+    # -- finding -----------------------------------------------------------------------------------------------------
+
+    def group_partition(self, group_id: str) -> int:
+        """Where in `__consumer_offsets` a group lives."""
+        return partition_for(group_id, self._partition_count(GROUP_TOPIC))
+
+    def transaction_partition(self, transactional_id: str) -> int:
+        """Where in `__transaction_state` a transactional id lives."""
+        return partition_for(transactional_id, self._partition_count(TRANSACTION_TOPIC))
+
+    def _partition_count(self, topic: str) -> int:
+        return len(self._led[topic]) or self._config.integer(f"{_PREFIXES[topic]}.num.partitions")
+
+    async def find(self, topic: str, key: str, image: MetadataImage) -> NodeId:
+        """The broker that coordinates `key`; makes the internal topic first where nobody has needed it yet."""
+        found = image.topics.get(topic)
+        if found is None:
+            await self._create(topic, image)
+            found = image.topics[topic]
+        leader = found.partitions[partition_for(key, len(found.partitions))].leader
+        if leader not in image.brokers:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")
+        return leader
+
+    async def _create(self, topic: str, image: MetadataImage) -> None:
+        prefix = _PREFIXES[topic]
+        replicas = min(self._config.integer(f"{prefix}.replication.factor"), len(image.brokers))
+        configs = {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(self._config.integer(f"{prefix}.segment.bytes")),
+        }
+        creation = api.CreateTopicsRequest(
+            topics=[
+                api.CreateTopicsRequest.CreatableTopic(
+                    name=topic,
+                    num_partitions=self._config.integer(f"{prefix}.num.partitions"),
+                    replication_factor=replicas,
+                    configs=[
+                        api.CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+                        for name, value in configs.items()
+                    ],
+                )
+            ]
+        )
+        response = await self._submit_metadata(
+            lambda ahead: decide_create_topics(ahead, creation, self._settings, describe_configs=False)
+        )
+        outcome = response.topics[0]
+        if outcome.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_message or f"{topic} cannot be created")

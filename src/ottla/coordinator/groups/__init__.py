@@ -1,0 +1,1 @@
+"""Consumer groups: membership by the classic protocol, and committed offsets."""

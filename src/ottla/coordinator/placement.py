@@ -1,0 +1,17 @@
+"""Which partition of an internal topic a group or a transactional id belongs to: Kafka's rule, for ever.
+
+Whoever changed it, or the number of partitions, would look for every group's offsets in the wrong place.
+"""
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    return java_string_hash(key) % 0x80000000 % partition_count
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` over UTF-16 units, as an unsigned 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value

@@ -1,0 +1,1 @@
+"""Transactions: producers by transactional id, and what they have open."""
