@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from tests.conformance.drivers.confluent_members import Groups
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP = sys.argv[1]
@@ -267,7 +268,7 @@ OPERATIONS = {
         describe_cluster,
         close,
     )
-}
+} | Groups(BOOTSTRAP, admin, code_of).operations()
 
 if __name__ == "__main__":
     version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"

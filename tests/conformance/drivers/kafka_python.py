@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, OffsetSpec
 from kafka.errors import BrokerResponseError
 
+from tests.conformance.drivers.kafka_python_members import Groups
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP = sys.argv[1]
@@ -263,7 +264,7 @@ OPERATIONS = {
         describe_log_dirs,
         close,
     )
-}
+} | Groups(BOOTSTRAP, admin, code_of).operations()
 
 if __name__ == "__main__":
     serve("kafka-python", kafka.__version__, OPERATIONS, code_of)

@@ -175,6 +175,30 @@ def test_the_buffer_grows_with_what_arrives_and_goes_when_idle() -> None:
     assert world.memory.used_bytes == 0
 
 
+def test_a_large_request_is_received_where_it_stays_and_counted_as_it_arrives() -> None:
+    world = World()
+    data = request(1, b"z" * (REQUEST_BYTES_MAX - 8))
+    places, received = set(), 0
+    while received < len(data):
+        if received > FIRST_READ_BYTES:
+            places.add(id(world.connection.get_buffer().obj))
+            assert world.memory.used_bytes <= 2 * received + FIRST_READ_BYTES
+        world.receive(data[received : received + 50_000])
+        received += 50_000
+    assert world.transport.written == data[4:]
+    assert len(places) == 1
+
+
+def test_a_kept_buffer_takes_a_larger_request() -> None:
+    world = World()
+    for size in (100_000, 150_000, 1_000_000, 200_000, REQUEST_BYTES_MAX - 8):
+        world.transport.written.clear()
+        world.receive(request(1, bytes([size % 251]) * size), step=70_001)
+        assert world.transport.written == request(1, bytes([size % 251]) * size)[4:]
+    world.connection.release_idle_buffer()
+    assert world.memory.used_bytes == 0
+
+
 @pytest.mark.parametrize("size", [-1, 0, 7, REQUEST_BYTES_MAX + 1, 2**31 - 1])
 def test_an_impossible_size_closes_the_connection(size: int) -> None:
     world = World()
@@ -218,6 +242,42 @@ def test_a_waiting_produce_keeps_its_bytes(size: int) -> None:
         world.service.gates[1].set_result(None)
         await asyncio.sleep(0.01)
         assert world.transport.written == first[4:] + second[4:] + request(3, b"c" * size)[4:]
+
+    run(scene())
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+def test_what_a_waiting_handler_keeps_is_counted_until_it_is_done(size: int) -> None:
+    async def scene() -> None:
+        world = World()
+        loop = asyncio.get_running_loop()
+        world.service.gates = {number: loop.create_future() for number in range(4)}
+        for number in range(4):
+            world.receive(request(number, b"a" * size))
+        assert world.memory.used_bytes >= 4 * size
+        for gate in list(world.service.gates.values())[:3]:
+            gate.set_result(None)
+        await asyncio.sleep(0.01)
+        assert size <= world.memory.used_bytes <= 2 * max(size, FIRST_READ_BYTES)
+        world.connection.close()
+        await asyncio.sleep(0.01)
+        assert world.memory.used_bytes == 0
+
+    run(scene())
+
+
+def test_a_request_that_waits_passes_its_privilege_on() -> None:
+    async def scene() -> None:
+        world = World(memory_bytes=100_000)
+        world.memory.reserve(200_000)
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        assert world.memory.admit(world.transport)
+        other = FakeTransport()
+        other.reading = False
+        assert not world.memory.admit(other)
+        world.receive(request(1, b"x" * 500_000))
+        assert other.reading
+        world.connection.close()
 
     run(scene())
 
