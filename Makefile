@@ -8,12 +8,13 @@ INSTALLED := $(VENV)/.installed
 SEEDS ?= 200
 SEED ?=
 ROUNDS ?= 50
+MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test check format sim conformance bench chaos wheel clean
+.PHONY: help install demo test check format sim conformance conformance-suites bench chaos chaos-eos wheel clean
 
 help:  ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -47,8 +48,15 @@ conformance: $(INSTALLED)  ## Unmodified real clients against a real broker
 	$(BIN)/python tools/conformance_clients.py
 	$(BIN)/python -m pytest tests/conformance $(PARALLEL)
 
+conformance-suites: $(INSTALLED)  ## librdkafka's and kafka-python's own tests against Ottla (long): SUITE='librdkafka 0012'
+	$(BIN)/python tools/conformance_clients.py kafka
+	$(BIN)/python -m tools.conformance_suites $(SUITE)
+
 chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50 (long)
 	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/chaos --timeout 3600
+
+chaos-eos: $(INSTALLED)  ## Exactly-once and groups, broker and clients killed at random: make chaos-eos MINUTES=10
+	OTTLA_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos/test_exactly_once.py tests/chaos/test_group_chaos.py
 
 bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from benchmarks import latency, lifecycle, requests, sessions, stalls, throughput
+from benchmarks import compaction, exactly_once, groups, latency, lifecycle, requests, sessions, stalls, throughput
 from benchmarks.rounds import Scenario
 
 SCENARIOS: Final[tuple[Scenario, ...]] = (
@@ -10,6 +10,9 @@ SCENARIOS: Final[tuple[Scenario, ...]] = (
     *requests.SCENARIOS,
     *latency.SCENARIOS,
     *sessions.SCENARIOS,
+    *groups.SCENARIOS,
+    *exactly_once.SCENARIOS,
     *lifecycle.SCENARIOS,
     *stalls.SCENARIOS,
+    *compaction.SCENARIOS,
 )

@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from sim.log_scenario import LogScenario
+from sim.group_scenario import GroupScenario
+from sim.log_scenario import COMPACTED, LogScenario
 from sim.metadata_scenario import MetadataScenario
 from sim.node_scenario import NodeScenario
+from sim.transaction_scenario import TransactionScenario
 
 
 class Scenario(Protocol):
@@ -30,8 +32,13 @@ class Scenario(Protocol):
 
 SCENARIOS: Final[dict[str, Callable[[int], Scenario]]] = {
     "log": LogScenario,
+    "compacted-log": lambda seed: LogScenario(seed, COMPACTED),
     "metadata": MetadataScenario,
     "node": lambda seed: NodeScenario(seed, is_power_safe=seed % 2 == 0),
+    "transactions": lambda seed: TransactionScenario(
+        seed, version=1 if seed % 4 == 3 else 2, is_power_safe=seed % 2 == 0
+    ),
+    "groups": lambda seed: GroupScenario(seed, is_power_safe=seed % 2 == 0),
 }
 
 

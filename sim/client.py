@@ -1,7 +1,7 @@
 """A Kafka client of a few lines: requests over one simulated connection, each answered or broken off."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
@@ -14,13 +14,20 @@ from sim.network import SimulatedSocket
 from sim.node import SimulatedNode
 
 ANSWER_SECONDS_MAX: Final = 30.0
-VERSIONS: Final = {
+VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
     ApiKey.METADATA: 12,
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 5,
     ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.JOIN_GROUP: 9,
+    ApiKey.SYNC_GROUP: 5,
+    ApiKey.HEARTBEAT: 4,
+    ApiKey.LEAVE_GROUP: 5,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
 }
 
 
@@ -29,8 +36,9 @@ class Unanswered(Exception):
 
 
 class SimulatedClient:
-    def __init__(self, node: SimulatedNode, name: str) -> None:
+    def __init__(self, node: SimulatedNode, name: str, versions: Mapping[ApiKey, int] = VERSIONS) -> None:
         self._node = node
+        self._versions = versions
         self._socket: SimulatedSocket | None = None
         self._correlation_id = 0
         self.name = name
@@ -42,19 +50,18 @@ class SimulatedClient:
     async def pipeline(self, api_key: ApiKey, messages: Sequence[Message]) -> list[Any]:
         """Sends all, then takes the answers, which come in order. A break in between: `Unanswered`, with those so far."""
         answers: list[Any] = []
+        version = self._versions[api_key]
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 if self._socket is None or self._socket.closed:
                     self._socket = self._node.connect()
                 first_id = self._correlation_id
                 for message in messages:
-                    self._socket.send(
-                        encode_request(api_key, VERSIONS[api_key], self._correlation_id, self.name, message)
-                    )
+                    self._socket.send(encode_request(api_key, version, self._correlation_id, self.name, message))
                     self._correlation_id += 1
                 for number in range(len(messages)):
                     frame = await self._socket.receive()
-                    correlation_id, answer = decode_response(api_key, VERSIONS[api_key], memoryview(frame))
+                    correlation_id, answer = decode_response(api_key, version, memoryview(frame))
                     assert correlation_id == first_id + number, "answers keep the order of their requests"
                     assert isinstance(answer, API_INFO[api_key].response)
                     answers.append(answer)

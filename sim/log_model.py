@@ -3,7 +3,8 @@
 The model takes note of what the log was asked to do and has acknowledged. `check` compares everything a reader could
 see. `recover` accepts what a crash may do and nothing else: records that were not flushed may be gone, from the end
 only; a batch that was under way when the power went may be there, as it was sent, or not; what was cut off or deleted
-without being synced may be back, as it was.
+without being synced may be back, as it was. Below `compacted_end_offset` records may be missing for which a newer one
+with the same key is there.
 """
 
 from typing import Final, NamedTuple
@@ -34,6 +35,7 @@ class LogModel:
         self.in_doubt: ModelBatch | None = None
         self.start_offset = 0
         self.durable_end_offset = 0
+        self.compacted_end_offset = 0
 
     @property
     def end_offset(self) -> int:
@@ -66,13 +68,19 @@ class LogModel:
     def delete_before(self, start_offset: int) -> None:
         self.start_offset = max(self.start_offset, start_offset)
 
+    def compacted(self, end_offset: int) -> None:
+        """From here on anything that compaction may remove below an offset may be gone."""
+        self.compacted_end_offset = max(self.compacted_end_offset, end_offset)
+
     def recover(self, log: PartitionLog, *, is_everything_kept: bool) -> None:
         """Judges what a restarted log came back with, and goes on from there."""
-        found = read_all(log)
+        found = read_all(log, is_dense=self.compacted_end_offset == 0)
         possible = [self.history, *self.cut_histories]
         if self.in_doubt is not None:
             possible.append([*self.history, self.in_doubt])
-        history = next((history for history in possible if _is_slice(found, history)), None)
+        history = next(
+            (history for history in possible if self._is_possible(found, history, log.log_start_offset)), None
+        )
         assert history is not None, f"invented: {_told(found)} is in none of {[_told(one) for one in possible]}"
         required = self.end_offset if is_everything_kept and not self.cut_histories else self.durable_end_offset
         assert log.log_end_offset >= required, f"lost: the log ends at {log.log_end_offset}, {required} was promised"
@@ -85,6 +93,16 @@ class LogModel:
         if not is_everything_kept:
             self.cut_histories = []
 
+    def _is_possible(self, found: list[ModelBatch], history: list[ModelBatch], log_start_offset: int) -> bool:
+        if self.compacted_end_offset == 0 or not found:
+            return _is_slice(found, history)
+        end_offset = found[-1].next_offset
+        piece = [batch for batch in history if log_start_offset < batch.next_offset <= end_offset]
+        untouched = [batch for batch in piece if batch.next_offset > self.compacted_end_offset]
+        if [batch for batch in found if batch.next_offset > self.compacted_end_offset] != untouched:
+            return False
+        return _is_left_of(found, piece)
+
     # -- what must be there ------------------------------------------------------------------------------------------
 
     def check(self, log: PartitionLog) -> None:
@@ -93,11 +111,15 @@ class LogModel:
             max(self.end_offset, self.start_offset),
         )
         visible = self.visible()
-        found = read_all(log)
-        assert _told(found) == _told(visible)
-        assert found == visible
-        self._check_timestamps(log, visible)
-        self.check_producers(log)
+        found = read_all(log, is_dense=self.compacted_end_offset == 0)
+        if self.compacted_end_offset == 0:
+            assert _told(found) == _told(visible)
+            assert found == visible
+        assert self._is_possible(found, visible, log.log_start_offset), (
+            f"{_told(found)} is not what is left of {_told(visible)}"
+        )
+        self._check_timestamps(log, found)
+        self.check_producers(log, found)
         check_indexes(log)
 
     def visible(self) -> list[ModelBatch]:
@@ -110,7 +132,7 @@ class LogModel:
             answer = log.offset_for_timestamp(wanted)
             assert (answer.offset if answer else None) == expected, f"timestamp {wanted}"
 
-    def check_producers(self, log: PartitionLog) -> None:
+    def check_producers(self, log: PartitionLog, found: list[ModelBatch]) -> None:
         """The last batch of each producer is known, and whatever else is known of it is true."""
         written: dict[int, list[tuple[int, ...]]] = {}
         for batch in self.history:
@@ -122,11 +144,11 @@ class LogModel:
             known = [batch[:4] for batch in producer.batches]
             assert known[-1:] == written[producer_id][-1:], f"producer {producer_id}: {known}"
             assert known == [numbers for numbers in written[producer_id] if numbers in known], f"{producer_id}: {known}"
-        present = {batch.header.producer_id for batch in self.visible() if batch.header.has_producer_id}
+        present = {batch.header.producer_id for batch in found if batch.header.has_producer_id}
         assert present <= set(log.producer_state.producers), "a producer in the log is not in the state"
 
 
-def read_all(log: PartitionLog) -> list[ModelBatch]:
+def read_all(log: PartitionLog, *, is_dense: bool = True) -> list[ModelBatch]:
     """Every batch, as consumers would fetch them: dense offsets, valid checksums."""
     found: list[ModelBatch] = []
     offset = log.log_start_offset
@@ -137,7 +159,8 @@ def read_all(log: PartitionLog) -> list[ModelBatch]:
         count_before = len(found)
         for batch in batches(memoryview(data), stop_at_partial=True):
             assert is_crc_valid(batch.view), f"rotten batch at {batch.header.base_offset}"
-            assert batch.header.base_offset <= offset < batch.header.next_offset, f"a gap at {offset}: {batch.header}"
+            assert offset < batch.header.next_offset, f"behind {offset}: {batch.header}"
+            assert batch.header.base_offset <= offset or not is_dense, f"a gap at {offset}: {batch.header}"
             found.append(ModelBatch.of(batch.view))
             offset = batch.header.next_offset
         assert len(found) > count_before, f"no whole batch for a reader at {offset} of {log}"
@@ -165,6 +188,21 @@ def _is_slice(found: list[ModelBatch], history: list[ModelBatch]) -> bool:
         return True
     starts = [number for number, batch in enumerate(history) if batch == found[0]]
     return any(history[start : start + len(found)] == found for start in starts)
+
+
+def _is_left_of(found: list[ModelBatch], piece: list[ModelBatch]) -> bool:
+    """Every batch found is one of the piece with records missing, and none whose key has no newer record is."""
+    originals = {batch.header.base_offset: batch for batch in piece}
+    for batch in found:
+        original = originals.get(batch.header.base_offset)
+        if original is None or batch.header.last_offset != original.header.last_offset:
+            return False
+        if batch.header.base_sequence != original.header.base_sequence:
+            return False
+        if not all(record in original.records for record in batch.records):
+            return False
+    newest = {record.key: record.offset for batch in piece for record in batch.records}
+    return set(newest.values()) <= {record.offset for batch in found for record in batch.records}
 
 
 def _common_end(one: list[ModelBatch], other: list[ModelBatch]) -> int:

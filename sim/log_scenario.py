@@ -15,10 +15,11 @@ from uuid import UUID
 
 from ottla.base.errors import ApiError
 from ottla.base.types import TopicPartition
-from ottla.log.config import LogConfig
+from ottla.log.config import CleanupPolicy, LogConfig
 from ottla.log.directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.wire.records import BatchBuilder, Codec, TimestampType, set_log_append_time
+from sim import compaction
 from sim.clock import SimulatedClock
 from sim.disk import SimulatedCrash, SimulatedDisk
 from sim.disk_nodes import Kept
@@ -32,6 +33,10 @@ TOPIC_ID: Final = UUID(int=7)
 SMALL: Final = LogConfig(
     segment_bytes=2_500, index_interval_bytes=300, max_message_bytes=2_000, message_timestamp_after_max_ms=10**12
 )
+COMPACTED: Final = replace(
+    SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}), min_cleanable_dirty_ratio=0.0, segment_bytes=1_500
+)
+_KEYS_OF_COMPACTED: Final = [b"%d" % number for number in range(30)]
 _CODECS: Final = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.GZIP)
 
 
@@ -154,7 +159,8 @@ class LogScenario:
         )
         for _ in range(chance.randint(1, 5)):
             timestamp = self.clock.now_ms() + chance.randint(-5_000, 5_000)  # The producers' clocks disagree.
-            builder.append(timestamp, chance.randbytes(4), chance.randbytes(chance.randint(0, 250)))
+            key = chance.choice(_KEYS_OF_COMPACTED) if self.config.compacts else chance.randbytes(4)
+            builder.append(timestamp, key, chance.randbytes(chance.randint(0, 250)))
         return builder.build()
 
     def retry(self) -> None:
@@ -227,9 +233,23 @@ class LogScenario:
             self.log.delete_files(expired)
             self.hits["segments deleted"] += len(expired)
 
+    def compact(self) -> None:
+        """One pass, if the log has anything sealed and synced that is dirty."""
+        if not self.config.compacts:
+            return
+        self.model.compacted(min(self.log.active_segment.base_offset, self.log.recovery_point))
+        cleaned_end = self.directory.cleaned_ends.get(PARTITION)
+        done = compaction.compact(
+            self.log, self.disk, now_ms=self.clock.now_ms(), cleaned_end_offset=cleaned_end, buffer_bytes=4_000
+        )
+        if done is not None:
+            self.directory.write_cleaned_end(PARTITION, done.cleaned_end_offset)
+            self.hits["compacted"] += 1
+
     def truncate(self) -> None:
         """What a follower does when a new leader's log is shorter: cut at the end of a batch; a new epoch follows."""
         ends = [batch.next_offset for batch in self.model.visible()[-4:-1]]
+        ends = [offset for offset in ends if offset >= self.model.compacted_end_offset]  # All below was replicated.
         if ends:
             offset = self.chance.choice(ends)
             self.model.begin_truncate(offset)
@@ -249,6 +269,7 @@ class LogScenario:
         steps: tuple[tuple[Callable[[], None], int], ...] = (
             (self.append, 40), (self.flush, 6), (self.checkpoint, 4), (self.roll, 3), (self.retry, 3), (self.gap, 2),
             (self.delete_records, 2), (self.retain, 3), (self.truncate, 2), (self.pass_time, 4), (self.restart, 2),
+            (self.compact, 4),
         )  # fmt: skip
         (act,) = self.chance.choices([act for act, _ in steps], [weight for _, weight in steps])
         if self.chance.random() < 0.06:

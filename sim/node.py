@@ -5,6 +5,7 @@ its disk keeps what `kept` says. `die_at` lets that happen inside a disk call.
 """
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Final
 from uuid import UUID
@@ -12,6 +13,7 @@ from uuid import UUID
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.node import World as Ports
+from ottla.broker.peers import Peers
 from ottla.broker.request import Peer
 from ottla.broker.start import AdvertisedListener, OpenNode, close_node, open_node
 from ottla.log.handles import HandleCache
@@ -38,8 +40,14 @@ SETTINGS: Final = {
 
 
 class SimulatedNode:
-    def __init__(self, world: World, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: dict[str, str] | None = None,
+        wrap_peers: Callable[[Peers], Peers] = lambda peers: peers,
+    ) -> None:
         self._world = world
+        self._wrap_peers = wrap_peers
         self._config = BrokerConfig(SETTINGS | (settings or {}))
         self._chance = world.stream("node")
         self._host = Host("node")
@@ -92,6 +100,7 @@ class SimulatedNode:
             disk=world.disk,
             new_uuid=lambda: UUID(int=self._chance.getrandbits(128), version=4),
             new_session_id=lambda: self._chance.randint(1, 2**31 - 1),
+            wrap_peers=self._wrap_peers,
         )
         listeners = [AdvertisedListener(name=LISTENER, host="node", port=9092)]
         self._opened = await open_node(ports, self._config, listeners, HandleCache(16))

@@ -72,14 +72,9 @@ class WriterHistory:
 
 
 @dataclass(slots=True, kw_only=True)
-class Verdict:
-    sent: int = 0
-    acknowledged: int = 0
-    stored: int = 0
-    repeated: int = 0
-    """Records that are in the log more than once and may be: their writer is not idempotent."""
-    absent: int = 0
-    """Records that are nowhere and may be: nobody acknowledged them."""
+class Findings:
+    """Violations by kind, with a few examples of each."""
+
     violations: Counter[str] = field(default_factory=Counter)
     examples: list[str] = field(default_factory=list)
 
@@ -89,13 +84,32 @@ class Verdict:
             self.examples.append(f"{kind}: {what}")
 
     @property
+    def found(self) -> str:
+        return f"violations: {dict(self.violations) or 'none'}"
+
+    @property
     def summary(self) -> str:
-        counts = f"{self.sent} sent, {self.acknowledged} acknowledged, {self.stored} stored"
-        tolerated = f"{self.repeated} repeated without idempotence, {self.absent} absent unacknowledged"
-        return f"{counts}, {tolerated}, violations: {dict(self.violations) or 'none'}"
+        return self.found
 
     def require_clean(self) -> None:
         assert not self.violations, "\n".join([self.summary, *self.examples])
+
+
+@dataclass(slots=True, kw_only=True)
+class Verdict(Findings):
+    sent: int = 0
+    acknowledged: int = 0
+    stored: int = 0
+    repeated: int = 0
+    """Records that are in the log more than once and may be: their writer is not idempotent."""
+    absent: int = 0
+    """Records that are nowhere and may be: nobody acknowledged them."""
+
+    @property
+    def summary(self) -> str:
+        counts = f"{self.sent} sent, {self.acknowledged} acknowledged, {self.stored} stored"
+        tolerated = f"{self.repeated} repeated without idempotence, {self.absent} absent unacknowledged"
+        return f"{counts}, {tolerated}, {self.found}"
 
 
 def judge(

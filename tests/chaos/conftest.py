@@ -1,26 +1,31 @@
 """Fixtures of the chaos suite: how long to run, topics to run on, and a table of figures at the end.
 
 `OTTLA_CHAOS_ROUNDS` is the number of faults (kills, flips, attack seconds) a test provokes: a few by default, which is
-the smoke test; `make chaos` asks for fifty. `OTTLA_CHAOS_SEED` repeats the random choices of a run; the moments still
-differ, for they are the machine's.
+the smoke test; `make chaos` asks for fifty. `OTTLA_CHAOS_MINUTES` is how long those last that harm clients and broker in
+turns; `OTTLA_CHAOS_SUBJECT=kafka` does it to Apache Kafka. `OTTLA_CHAOS_SEED` repeats the random choices of a run; the
+moments still differ, for they are the machine's.
 """
 
 import os
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import Broker
 from tests.chaos.brokers import outside_ephemeral_ports
+from tests.chaos.crew import Crew
 from tests.chaos.small_disk import FILE_SYSTEMS, mounted
+from tests.chaos.subject import Subject, subject_under_test
 from tests.chaos.writers import QUIET, abandon_all
 
 # Taken out of the environment: a broker that is started from here would read OTTLA_* as settings of its own.
 ROUNDS: Final = int(os.environ.pop("OTTLA_CHAOS_ROUNDS", "3"))
+MINUTES: Final = float(os.environ.pop("OTTLA_CHAOS_MINUTES", "0.3"))
+SUBJECT: Final = os.environ.pop("OTTLA_CHAOS_SUBJECT", "ottla")
 SEED: Final = int(os.environ.pop("OTTLA_CHAOS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 LOG_LINES_SHOWN: Final = 60
 SMALL_DISK_BYTES: Final = 80 << 20
@@ -30,6 +35,18 @@ _figures: list[tuple[str, str]] = []
 @pytest.fixture
 def rounds() -> int:
     return ROUNDS
+
+
+@pytest.fixture
+def chaos_seconds() -> float:
+    return MINUTES * 60
+
+
+@pytest.fixture
+def subject(tmp_path: Path, port: int) -> Iterator[Subject]:
+    config = {"group.initial.rebalance.delay.ms": "0"}
+    with subject_under_test(SUBJECT, directory=tmp_path / "broker", port=port, config=config) as running:
+        yield running
 
 
 @pytest.fixture
@@ -53,6 +70,24 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def no_writer_stays() -> Iterator[None]:
     yield
     abandon_all()
+
+
+NewCrew = Callable[..., Crew]
+
+
+@pytest.fixture
+def new_crew(tmp_path: Path) -> Iterator[NewCrew]:
+    crews: list[Crew] = []
+
+    def new(module: str, *, size: int, **settings: Any) -> Crew:
+        directory = tmp_path / "crew"
+        directory.mkdir()
+        crews.append(Crew(module, size=size, directory=directory, settings=settings))
+        return crews[-1]
+
+    yield new
+    for crew in crews:
+        crew.discard()
 
 
 CreateTopic = Callable[..., None]

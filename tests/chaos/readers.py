@@ -35,6 +35,13 @@ def new_consumer(bootstrap: str, **settings: Any) -> Consumer:
     )
 
 
+def position_of(message: Message) -> tuple[int, int]:
+    """Partition and offset of a message that was read."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None and offset is not None
+    return partition, offset
+
+
 def stored_of(message: Message) -> Stored:
     offset = message.offset()
     assert offset is not None

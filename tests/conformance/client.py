@@ -6,7 +6,9 @@ A driver (drivers/, java/) turns the words into calls of its client and never ju
 
 import base64
 import json
+import os
 import queue
+import signal
 import subprocess
 import threading
 from collections import deque
@@ -78,6 +80,7 @@ class Client:
             text=True,
             cwd=directory,
             env=dict(environment),
+            start_new_session=True,  # So that `kill` takes along what the driver started, as kcat's does.
         )
         self._answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._complaints: deque[str] = deque(maxlen=STDERR_LINES_KEPT)
@@ -96,6 +99,19 @@ class Client:
         except (subprocess.TimeoutExpired, BrokenPipeError):
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL: a crash of the client and of everything that it holds open."""
+        if self.is_running:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: a client that is alive and does nothing, as on a machine under too much load."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.killpg(self._process.pid, signal.SIGCONT)
 
     @property
     def is_running(self) -> bool:
@@ -171,9 +187,9 @@ class Client:
                 offset=record["offset"],
                 timestamp=record["timestamp"],
                 timestamp_type=record["timestamp_type"],
-                key=_bytes(record["key"]),
-                value=_bytes(record["value"]),
-                headers=[(name, _bytes(value)) for name, value in record["headers"]],
+                key=decoded(record["key"]),
+                value=decoded(record["value"]),
+                headers=[(name, decoded(value)) for name, value in record["headers"]],
             )
             for record in found
         ]
@@ -223,5 +239,5 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode("ascii")
 
 
-def _bytes(text: str | None) -> bytes | None:
+def decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)

@@ -10,23 +10,31 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.conformance.client import Client
+from tests.conformance.groups import Member
 from tests.conformance.kafka_tools import Tools
-from tests.conformance.registry import CLIENTS
+from tests.conformance.registry import CLIENTS, start
+from tests.conformance.transactions import Transactional, new_transactional_id
 from tests.conformance.under_test import BrokerUnderTest, Clients, Keeper
 
 FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_CONFORMANCE_BOOTSTRAP")
 FOREIGN_DATA_DIR = os.environ.get("OTTLA_CONFORMANCE_DATA_DIR")
 NEEDS_DIRECTORY, NEEDS_OTTLA = "needs_directory", "needs_ottla"
 
+# So that a test waits neither 3 s for each new group nor 6 s for each crashed member.
+QUICK_GROUPS = {"group.initial.rebalance.delay.ms": 300, "group.min.session.timeout.ms": 1000}
+# How often the broker looks for transactions that took too long: 10 s otherwise.
+QUICK_TIME_OUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
+
 topic_numbers = itertools.count(1)
 passed_by_client: Counter[str] = Counter()
 failed_by_client: Counter[str] = Counter()
 version_by_client: dict[str, str] = {}
+measurements: list[str] = []
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +46,7 @@ def broker() -> Iterator[BrokerUnderTest]:
         return
     import ottla.testing
 
-    with ottla.testing.broker() as running:
+    with ottla.testing.broker(config=QUICK_GROUPS | QUICK_TIME_OUTS) as running:
         yield BrokerUnderTest(bootstrap=running.bootstrap_servers, data_dir=Path(running.data_dir))
 
 
@@ -70,6 +78,56 @@ def borrow(clients: Clients, request: pytest.FixtureRequest) -> Callable[[str], 
 @pytest.fixture
 def client(borrow: Callable[[str], Client], request: pytest.FixtureRequest) -> Client:
     return borrow(request.param)
+
+
+@pytest.fixture
+def own_process(broker: BrokerUnderTest, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Client]]:
+    """A client in a process of the test's own, which the test may kill."""
+    started: list[Client] = []
+
+    def start_one(name: str) -> Client:
+        client = start(name, broker.bootstrap)
+        started.append(client)
+        request.node.user_properties.append(("client", (name, client.version)))
+        return client
+
+    yield start_one
+    for client in started:
+        client.kill()
+
+
+@pytest.fixture
+def join() -> Iterator[Callable[..., Member]]:
+    """`Member`, but those that are still in their groups leave at the end."""
+    joined: list[Member] = []
+
+    def join_one(client: Client, group: str, *topics: str, **settings: Any) -> Member:
+        joined.append(Member(client, group, topics, **settings))
+        return joined[-1]
+
+    yield join_one
+    for member in joined:
+        member.leave()
+
+
+@pytest.fixture
+def transactional() -> Iterator[Callable[..., Transactional]]:
+    """A transactional producer of a client, with an id of its own unless one is given; closed at the end."""
+    opened: list[Transactional] = []
+
+    def open_one(client: Client, transactional_id: str | None = None, **settings: Any) -> Transactional:
+        opened.append(Transactional(client, transactional_id or new_transactional_id(), **settings))
+        return opened[-1]
+
+    yield open_one
+    for producer in opened:
+        producer.close()
+
+
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """A figure that the run shows at its end."""
+    return lambda text: request.node.user_properties.append(("measured", text))
 
 
 @pytest.fixture
@@ -111,6 +169,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call":
+        measurements.extend(cast("str", value) for name, value in report.user_properties if name == "measured")
     named = dict(cast("tuple[str, str]", value) for name, value in report.user_properties if name == "client")
     version_by_client.update(named)
     if report.when == "call" and report.passed:
@@ -152,5 +212,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+    if measurements:
+        terminalreporter.section("measured")
+    for measurement in measurements:
+        terminalreporter.write_line(measurement)
     if idle_clients() and whole_suite_ran(config):
         terminalreporter.write_line(f"FAILED: no test passed with {', '.join(idle_clients())}", red=True)

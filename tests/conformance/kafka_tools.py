@@ -5,7 +5,11 @@ from pathlib import Path
 
 from tests.conformance.client import Client
 
-PACKAGES = {"ConfigCommand": "kafka.admin.", "ConsoleConsumer": "org.apache.kafka.tools.consumer."}
+PACKAGES = {
+    "ConfigCommand": "kafka.admin.",
+    "ConsoleConsumer": "org.apache.kafka.tools.consumer.",
+    "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.",
+}
 DEFAULT_PACKAGE = "org.apache.kafka.tools."
 
 

@@ -24,7 +24,7 @@ CONFORMANCE: Final = ROOT / "tests" / "conformance"
 
 class Can(Enum):
     WRITE = auto()
-    READ = auto()  # of an assigned partition: groups are another matter
+    READ = auto()  # of an assigned partition: groups are JOIN_GROUPS
     STAY_OPEN = auto()  # a producer or consumer that outlives one call
     OUTLAST_DISCONNECTION = auto()  # from its only broker: kcat ends
     PIPELINE = auto()  # several produce requests in flight to one broker
@@ -43,6 +43,25 @@ class Can(Enum):
     WRITE_EMPTY_VALUE = auto()  # without a key
     WRITE_NULL_HEADER = auto()
     HANDLE_BINARY_HEADER = auto()
+    JOIN_GROUPS = auto()  # subscribe, rebalance, commit by itself
+    COMMIT = auto()  # offsets that the test names, with metadata; read them back
+    COMMIT_POSITIONS = auto()  # where the consumer stands, without naming offsets; asynchronously too
+    COMMIT_ALONE = auto()  # assigned partitions only, no membership
+    COMMIT_EPOCH = auto()
+    REBALANCE_COOPERATIVELY = auto()
+    CHOOSE_ASSIGNOR = auto()
+    BE_STATIC = auto()  # group.instance.id
+    NOTICE_FENCING = auto()
+    SHOW_GENERATION = auto()
+    STOP_POLLING = auto()  # and be put out for it
+    DESCRIBE_GROUPS = auto()
+    LIST_GROUP_STATES = auto()
+    DELETE_GROUPS = auto()
+    ALTER_OFFSETS = auto()
+    DELETE_OFFSETS = auto()
+    TRANSACT = auto()
+    OUTLAST_COORDINATOR = auto()  # a transaction goes on when its coordinator went and came back
+    SEND_GROUP_METADATA = auto()  # with offsets in a transaction (KIP-447): otherwise the group's name alone
     RUN_TOOLS = auto()
 
 
@@ -75,7 +94,9 @@ def _installed(program: str) -> str:
 
 
 CLIENTS: Final[Mapping[str, Entry]] = {
-    "confluent-kafka": Entry(command=_python("confluent"), abilities=EVERYTHING - {Can.DESCRIBE_LOG_DIRS}),
+    "confluent-kafka": Entry(
+        command=_python("confluent"), abilities=EVERYTHING - {Can.DESCRIBE_LOG_DIRS, Can.DELETE_OFFSETS}
+    ),
     "kafka-python": Entry(
         command=_python("kafka_python"), abilities=EVERYTHING - {Can.WRITE_NULL_RECORD, Can.WRITE_NULL_HEADER}
     ),
@@ -83,18 +104,24 @@ CLIENTS: Final[Mapping[str, Entry]] = {
         command=_python("aiokafka_client"),
         abilities=EVERYTHING
         - {Can.PIPELINE, Can.FIND_MAX_TIMESTAMP, Can.CHANGE_CONFIGS, Can.DESCRIBE_LOG_DIRS}
-        - {Can.SHOW_TOPIC_ID, Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_RECORD},
+        - {Can.SHOW_TOPIC_ID, Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_RECORD, Can.COMMIT_EPOCH}
+        - {Can.REBALANCE_COOPERATIVELY, Can.LIST_GROUP_STATES, Can.DELETE_GROUPS, Can.ALTER_OFFSETS}
+        - {Can.DELETE_OFFSETS, Can.NOTICE_FENCING, Can.SEND_GROUP_METADATA},
     ),
     "kcat": Entry(
         command=_python("kcat", _installed("kcat")),
         abilities=frozenset({Can.WRITE, Can.READ, Can.DESCRIBE, Can.LIST_OFFSETS})
-        | {Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_RECORD, Can.WRITE_NULL_HEADER},
+        | {Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_RECORD, Can.WRITE_NULL_HEADER}
+        | {Can.JOIN_GROUPS, Can.REBALANCE_COOPERATIVELY, Can.CHOOSE_ASSIGNOR, Can.BE_STATIC},
     ),
     "kafkajs": Entry(
         command=(_installed("node"), str(CONFORMANCE / "drivers" / "kafkajs.js"), "{bootstrap}"),
         abilities=EVERYTHING
         - {Can.READ, Can.PIPELINE, Can.FIND_MAX_TIMESTAMP, Can.CHANGE_CONFIGS, Can.DESCRIBE_LOG_DIRS}
-        - {Can.SHOW_TOPIC_ID, Can.SHOW_TIMESTAMP_TYPE, Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_HEADER},
+        - {Can.SHOW_TOPIC_ID, Can.SHOW_TIMESTAMP_TYPE, Can.ASK_FOR_MISSING_TOPIC, Can.WRITE_NULL_HEADER}
+        - {Can.COMMIT_POSITIONS, Can.COMMIT_ALONE, Can.COMMIT_EPOCH, Can.REBALANCE_COOPERATIVELY, Can.CHOOSE_ASSIGNOR}
+        - {Can.BE_STATIC, Can.NOTICE_FENCING, Can.SHOW_GENERATION, Can.STOP_POLLING, Can.LIST_GROUP_STATES}
+        - {Can.DELETE_OFFSETS, Can.SEND_GROUP_METADATA, Can.OUTLAST_COORDINATOR},
         environment={"NODE_PATH": str(TOOLS / "kafkajs" / "node_modules"), "NODE_NO_WARNINGS": "1"},
     ),
     "java": Entry(command=_java("ClientDriver"), abilities=EVERYTHING - {Can.REPLACE_CONFIGS}),

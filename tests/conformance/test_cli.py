@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.conftest import BrokerUnderTest
+from tests.conformance.under_test import BrokerUnderTest
 from tests.conformance.waiting import eventually
 
 OTTLA = str(Path(sys.executable).with_name("ottla"))

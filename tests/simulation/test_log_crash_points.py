@@ -5,13 +5,15 @@ After each: nothing flushed is lost, nothing is invented, offsets are dense, ind
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 import pytest
 
 from ottla.log.config import LogConfig
+from sim.disk import SimulatedCrash
 from sim.disk_nodes import Kept
-from sim.log_scenario import SMALL, LogScenario, with_config
+from sim.log_scenario import COMPACTED, SMALL, LogScenario, with_config
 
 Act = Callable[[LogScenario], None]
 
@@ -90,6 +92,42 @@ def test_a_crash_at_every_change_of(operation: str, kept: Kept) -> None:
             if not crashed:
                 break
         assert change > 0  # The operation does touch the disk.
+
+
+def append_seal_and_compact(scenario: LogScenario) -> None:
+    scenario.append()
+    scenario.roll()
+    scenario.flush()
+    scenario.compact()
+
+
+@pytest.mark.parametrize("kept", list(Kept))
+def test_a_crash_at_every_change_of_a_compaction_and_its_swaps(kept: Kept) -> None:
+    """Several segments become one, under the same name: old and new must never be mixed, nor be there together."""
+    for seed in range(2):
+        for change in count():
+            scenario = lived_in(seed, COMPACTED)
+            crashed = scenario.crash_in(lambda: append_seal_and_compact(scenario), change, kept)  # noqa: B023
+            scenario.append()
+            append_seal_and_compact(scenario)
+            scenario.crash(kept)
+            if not crashed:
+                break
+        assert scenario.hits["compacted"] > 0
+        assert change > 40
+
+
+@pytest.mark.parametrize("kept", list(Kept))
+def test_a_crash_at_every_change_of_the_recovery_of_a_swap(kept: Kept) -> None:
+    for swap_change in range(20, 60, 3):  # Some write `.cleaned` files, some are inside a swap.
+        for change in count():
+            scenario = lived_in(0, COMPACTED)
+            scenario.disk.crash_at(swap_change)
+            with suppress(SimulatedCrash):
+                append_seal_and_compact(scenario)
+            scenario.stop(Kept.EVERYTHING)
+            if not scenario.crash_in(scenario.open, change, kept):
+                break
 
 
 @pytest.mark.parametrize("kept", list(Kept))

@@ -9,15 +9,16 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.log.config import LogConfig
 from sim.disk_nodes import Kept
-from sim.log_scenario import LogScenario
+from sim.log_scenario import COMPACTED, SMALL, LogScenario
 
 ERRORS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 every_error = pytest.mark.parametrize("error", list(ERRORS))
 
 
-def lived_in(seed: int) -> LogScenario:
-    scenario = LogScenario(seed)
+def lived_in(seed: int, config: LogConfig = SMALL) -> LogScenario:
+    scenario = LogScenario(seed, config)
     scenario.open()
     for _ in range(18):
         scenario.append()
@@ -28,19 +29,21 @@ def lived_in(seed: int) -> LogScenario:
     return scenario
 
 
-def visit_every_call(act: Callable[[LogScenario], None], error: int, then: Callable[[LogScenario], None]) -> int:
+def visit_every_call(
+    act: Callable[[LogScenario], None], error: int, then: Callable[[LogScenario], None], config: LogConfig = SMALL
+) -> int:
     """Lets each call of `act` fail in turn and returns how often that was told."""
     told = 0
     for seed in range(2):
-        for call in range(calls_of(act, seed)):
-            scenario = lived_in(seed)
+        for call in range(calls_of(act, seed, config)):
+            scenario = lived_in(seed, config)
             told += scenario.fail_in(lambda: act(scenario), call, error)  # noqa: B023
             then(scenario)
     return told
 
 
-def calls_of(act: Callable[[LogScenario], None], seed: int) -> int:
-    scenario = lived_in(seed)
+def calls_of(act: Callable[[LogScenario], None], seed: int, config: LogConfig) -> int:
+    scenario = lived_in(seed, config)
     before = scenario.disk.call_count
     act(scenario)
     return scenario.disk.call_count - before
@@ -77,6 +80,11 @@ def test_append_and_roll(error: str) -> None:
 @pytest.mark.parametrize("act", ["flush", "checkpoint", "retain", "truncate", "restart"])
 def test_other_operations(act: str, error: str) -> None:
     assert visit_every_call(getattr(LogScenario, act), ERRORS[error], is_opened_again) > 3
+
+
+@every_error
+def test_compaction(error: str) -> None:
+    assert visit_every_call(LogScenario.compact, ERRORS[error], is_opened_again, COMPACTED) > 20
 
 
 @every_error

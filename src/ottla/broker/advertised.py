@@ -20,9 +20,11 @@ class AdvertisedAddresses:
         if peer.listener in self._explained or not is_loopback(advertised_host) or is_loopback(peer.host):
             return None
         self._explained.add(peer.listener)
+        reached = f"[{peer.local_host}]" if ":" in peer.local_host else peer.local_host
         text = (
             f"client {peer.host} was told to connect to {advertised_host}:{port}, which is the client's own machine: "
-            f"set advertised.listeners={peer.listener}://<a name of this machine that {peer.host} can reach>:{port}"
+            f"unless that forwards the port to here, set advertised.listeners={peer.listener}://"
+            f"{reached or f'<a name of this machine that {peer.host} can reach>'}:{port}"
         )
         logger.warning(text)
         return text

@@ -4,8 +4,9 @@
 somebody first asks for a coordinator: `find` is that question.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -13,6 +14,7 @@ from ottla.base.types import NodeId
 from ottla.base.workers import Workers
 from ottla.broker.coordinator_log import PartitionCoordinatorLog
 from ottla.coordinator.groups.machine import GroupMachine
+from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -37,27 +39,37 @@ class Coordinators:
         self,
         *,
         partitions: Partitions,
+        image: MetadataImage,
         config: BrokerConfig,
         settings: ControllerSettings,
         clock: Clock,
         workers: Workers,
         submit_metadata: SubmitMetadata,
+        new_uuid: Callable[[], UUID],
+        new_transaction_machine: Callable[[], TransactionMachine],
     ) -> None:
         self._partitions = partitions
+        self._image = image
         self._config = config
         self._settings = settings
         self._workers = workers
         self._submit_metadata = submit_metadata
+        group_settings = GroupSettings.of(config)
         self.groups = CoordinatorRuntime[GroupMachine](
             topic=GROUP_TOPIC,
             record_types=GROUP_RECORDS,
-            new_machine=lambda submit: GroupMachine(clock=clock, submit=submit),
+            new_machine=lambda submit: GroupMachine(
+                clock=clock,
+                submit=submit,
+                settings=group_settings,
+                new_member_id=lambda name: f"{name}-{new_uuid()}",
+            ),
             clock=clock,
         )
         self.transactions = CoordinatorRuntime[TransactionMachine](
             topic=TRANSACTION_TOPIC,
             record_types=TRANSACTION_RECORDS,
-            new_machine=lambda submit: TransactionMachine(clock=clock, submit=submit),
+            new_machine=lambda _: new_transaction_machine(),
             clock=clock,
         )
         self._led: dict[str, dict[int, Partition]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
@@ -79,6 +91,12 @@ class Coordinators:
                     led[index] = partition
                     runtime.lead(index, PartitionCoordinatorLog(partition, self._workers))
 
+    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+        """Offsets of a topic go with it: they mean nothing for another of the same name."""
+        for topic in topics:
+            for machine in self.groups.machines().values():
+                machine.on_topic_deleted(topic)
+
     def close(self) -> None:
         self.groups.close()
         self.transactions.close()
@@ -94,22 +112,23 @@ class Coordinators:
         return partition_for(transactional_id, self._partition_count(TRANSACTION_TOPIC))
 
     def _partition_count(self, topic: str) -> int:
-        return len(self._led[topic]) or self._config.integer(f"{_PREFIXES[topic]}.num.partitions")
+        """Of the whole topic, however many of its partitions are led here just now."""
+        found = self._image.topics.get(topic)
+        return len(found.partitions) if found else self._config.integer(f"{_PREFIXES[topic]}.num.partitions")
 
-    async def find(self, topic: str, key: str, image: MetadataImage) -> NodeId:
+    async def find(self, topic: str, key: str) -> NodeId:
         """The broker that coordinates `key`; makes the internal topic first where nobody has needed it yet."""
-        found = image.topics.get(topic)
-        if found is None:
-            await self._create(topic, image)
-            found = image.topics[topic]
-        leader = found.partitions[partition_for(key, len(found.partitions))].leader
-        if leader not in image.brokers:
+        if topic not in self._image.topics:
+            await self._create(topic)
+        index = partition_for(key, self._partition_count(topic))
+        leader = self._image.topics[topic].partitions[index].leader
+        if leader not in self._image.brokers:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")
         return leader
 
-    async def _create(self, topic: str, image: MetadataImage) -> None:
+    async def _create(self, topic: str) -> None:
         prefix = _PREFIXES[topic]
-        replicas = min(self._config.integer(f"{prefix}.replication.factor"), len(image.brokers))
+        replicas = min(self._config.integer(f"{prefix}.replication.factor"), len(self._image.brokers))
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",

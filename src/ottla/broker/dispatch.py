@@ -15,12 +15,19 @@ from ottla.broker.handlers import (
     coordinator,
     features,
     fetch,
+    group_admin,
+    group_offsets,
+    groups,
     log_dirs,
     metadata,
     offsets,
     produce,
     producers,
     topics,
+    transaction_listing,
+    transaction_markers,
+    transaction_offsets,
+    transactions,
 )
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, Peer, RequestContext
@@ -42,6 +49,13 @@ APIS: Final[dict[int, Api]] = {
     **producers.APIS,
     **log_dirs.APIS,
     **coordinator.APIS,
+    **groups.APIS,
+    **group_offsets.APIS,
+    **group_admin.APIS,
+    **transactions.APIS,
+    **transaction_markers.APIS,
+    **transaction_offsets.APIS,
+    **transaction_listing.APIS,
     **api_versions.APIS,
 }
 

@@ -65,10 +65,11 @@ class FetchEntry:
 
 
 class FetchSession:
-    __slots__ = ("_missing_bytes", "_waiter", "due", "entries", "epoch", "session_id")
+    __slots__ = ("_missing_bytes", "_waiter", "by_topic_id", "due", "entries", "epoch", "session_id")
 
-    def __init__(self, session_id: int) -> None:
+    def __init__(self, session_id: int, *, by_topic_id: bool) -> None:
         self.session_id = session_id
+        self.by_topic_id = by_topic_id
         self.epoch = INITIAL_EPOCH
         self.entries: dict[EntryKey, FetchEntry] = {}
         self.due: dict[FetchEntry, None] = {}
@@ -135,7 +136,7 @@ class FetchSessions:
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._waiting: set[FetchSession] = set()
 
-    def create(self) -> FetchSession:
+    def create(self, *, by_topic_id: bool) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
             _, oldest = self._sessions.popitem(last=False)
             oldest.interrupt()
@@ -143,7 +144,7 @@ class FetchSessions:
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
-        session = self._sessions[session_id] = FetchSession(session_id)
+        session = self._sessions[session_id] = FetchSession(session_id, by_topic_id=by_topic_id)
         return session
 
     def get(self, session_id: int) -> FetchSession | None:

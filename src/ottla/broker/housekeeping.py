@@ -1,4 +1,4 @@
-"""What a node does by the clock: retention, checkpoints, producer expiry, metadata snapshots.
+"""What a node does by the clock: retention, compaction, checkpoints, producer expiry, metadata snapshots.
 
 Each chore runs alone and never twice at a time; a chore that fails is logged and runs again at its next turn.
 """
@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ottla.base.errors import ApiError
+from ottla.broker.compaction import Cleaner, Compaction
 from ottla.broker.start import OpenNode
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
@@ -24,9 +25,10 @@ PARTITIONS_PER_TURN: Final = 500  # Then the loop gets its turn.
 
 
 class Housekeeping:
-    def __init__(self, opened: OpenNode) -> None:
+    def __init__(self, opened: OpenNode, new_cleaner: Callable[[], Cleaner] | None = None) -> None:
         self._opened = opened
         self._node = opened.node
+        self.compaction = Compaction(opened.node, new_cleaner)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -36,8 +38,18 @@ class Housekeeping:
         self._every(config.integer("log.flush.start.offset.checkpoint.interval.ms") / 1000, self.write_log_starts)
         self._every(config.integer("replica.high.watermark.checkpoint.interval.ms") / 1000, self.write_high_watermarks)
         self._every(PRODUCER_EXPIRY_SECONDS, self.expire_producers)
+        self._every(
+            config.integer("transaction.abort.timed.out.transaction.cleanup.interval.ms") / 1000,
+            self._node.transactions.abort_overdue,
+        )
+        self._every(
+            config.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000,
+            self._node.transactions.expire_ids,
+        )
         self._every(SNAPSHOT_CHECK_SECONDS, self.snapshot_metadata)
         self._every(FULL_DISK_CHECK_SECONDS, self.relieve_full_disks)
+        if config.flag("log.cleaner.enable"):
+            self._every(config.integer("log.cleaner.backoff.ms") / 1000, self.compaction.compact_logs)
         self._node.partitions.on_retention_changed = self._on_retention_changed
 
     def _every(self, seconds: float, chore: Callable[[], Awaitable[None]]) -> None:

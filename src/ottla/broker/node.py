@@ -22,6 +22,9 @@ from ottla.base.workers import Workers
 from ottla.broker.advertised import AdvertisedAddresses
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_session import FetchSessions
+from ottla.broker.peers import Peers
+from ottla.broker.transactions import Transactions
+from ottla.broker.verification import Verification
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
 from ottla.metadata.controller.producer_ids import ProducerIdBlock, decide_allocate_producer_ids
@@ -46,6 +49,8 @@ class World:
     disk: Disk
     new_uuid: Callable[[], UUID]
     new_session_id: Callable[[], int]
+    wrap_peers: Callable[[Peers], Peers] = lambda peers: peers
+    """The simulator's way between brokers."""
 
 
 class Node:
@@ -61,6 +66,7 @@ class Node:
         storages: Sequence[Storage],
         partitions: Partitions,
         make_room: Callable[[], Awaitable[bool]],
+        connect_peers: "Callable[[Node], Peers]",
     ) -> None:
         self.clock = world.clock
         self.workers = world.workers
@@ -87,13 +93,19 @@ class Node:
         self._applying = False
         self._tasks = OwnedTasks()
         self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
+        self.peers = connect_peers(self)
+        self.transactions = Transactions(self)
+        self.verification = Verification(self)
         self.coordinators = Coordinators(
             partitions=partitions,
+            image=runtime.image,
             config=config,
             settings=settings,
             clock=self.clock,
             workers=self.workers,
             submit_metadata=self.submit,
+            new_transaction_machine=self.transactions.new_machine,
+            new_uuid=world.new_uuid,
         )
         runtime.listen(self)
 
@@ -129,6 +141,7 @@ class Node:
                 layers = broker_layers(self.image, self.settings, self.node_id)
                 await self.partitions.apply(self.image, delta, layers)
                 self.coordinators.follow()
+                self.coordinators.on_topics_deleted(topic.name for topic in delta.topics_deleted)
                 self._on_applied(offset)
         except Exception as error:
             # A node that no longer follows the metadata would serve what is not true: it stops and is started anew.

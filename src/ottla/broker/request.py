@@ -16,11 +16,12 @@ Parts: TypeAlias = list[Part]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The other end of one connection."""
+    """The other end of one connection, and the address of ours that it came to."""
 
     host: str
     port: int
     listener: str
+    local_host: str = ""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

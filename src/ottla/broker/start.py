@@ -11,8 +11,10 @@ from posixpath import join
 from typing import Final
 
 from ottla.base.types import TopicPartition
+from ottla.broker.dispatch import APIS
 from ottla.broker.metadata_store import MetadataStore
 from ottla.broker.node import Node, World
+from ottla.broker.peers import Loopback
 from ottla.log.config import FOREVER, LogConfig
 from ottla.log.directory import LogDirectory, read_identity
 from ottla.log.handles import HandleCache
@@ -105,6 +107,7 @@ async def open_node(
         storages=storages,
         partitions=partitions,
         make_room=store.make_room,
+        connect_peers=lambda node: world.wrap_peers(Loopback(node, APIS)),
     )
     await store.keep_reserve()
     node.coordinators.follow()
@@ -213,6 +216,8 @@ async def close_node(opened: OpenNode) -> None:
     """A clean shutdown; requests have ended before. A directory that failed gets no marker and is recovered."""
     node = opened.node
     node.coordinators.close()
+    await node.verification.close()
+    await node.transactions.close()
     for storage in opened.storages:
         await storage.tasks.settle()
     for storage in opened.storages:

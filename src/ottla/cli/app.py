@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 import ottla
-from ottla.cli import bench, cluster, consume, log_dump, produce, server, topic
+from ottla.cli import bench, cluster, consume, group, log_dump, produce, server, topic, txn
 from ottla.cli.errors import Failure
 from ottla.cli.options import AsJson, examples
 from ottla.cli.output import complain, print_json
@@ -51,6 +51,8 @@ app.command("produce", epilog=produce.EXAMPLES, rich_help_panel=RECORDS)(produce
 app.command("consume", epilog=consume.EXAMPLES, rich_help_panel=RECORDS)(consume.consume)
 app.command("bench", epilog=bench.EXAMPLES, rich_help_panel=RECORDS)(bench.bench)
 app.add_typer(topic.app, name="topic", rich_help_panel=ADMINISTRATION)
+app.add_typer(group.app, name="group", rich_help_panel=ADMINISTRATION)
+app.add_typer(txn.app, name="txn", rich_help_panel=ADMINISTRATION)
 app.add_typer(cluster.cluster_app, name="cluster", rich_help_panel=ADMINISTRATION)
 app.add_typer(cluster.features_app, name="features", rich_help_panel=ADMINISTRATION)
 app.add_typer(log_dump.app, name="log", rich_help_panel=ADMINISTRATION)

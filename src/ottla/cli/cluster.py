@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import typer
 
-from ottla.cli.broker_socket import BrokerSocket
 from ottla.cli.connection import connected
 from ottla.cli.options import DEFAULT_SERVERS, AsJson, Properties, Servers, connection_of, examples
 from ottla.cli.output import facts, number, plain, print_json, print_table, table
@@ -74,8 +73,8 @@ def describe_features(
     servers: Servers = DEFAULT_SERVERS, properties: Properties = None, as_json: AsJson = False
 ) -> None:
     """Show each feature's level in force, and the levels that the broker supports."""
-    with connected(connection_of(servers, properties)) as connection, BrokerSocket.open_any(connection) as broker:
-        abilities = broker.abilities
+    with connected(connection_of(servers, properties)) as connection, connection.cluster() as cluster:
+        abilities = cluster.abilities()
     features = features_of(abilities)
     if as_json:
         print_json(

@@ -6,10 +6,10 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
-from ottla.cli.broker_socket import BrokerSocket, is_plaintext
 from ottla.cli.connection import Connection
-from ottla.cli.errors import refusal
 from ottla.client import topics
+from ottla.client.errors import coded_error
+from ottla.client.raw.cluster import Cluster
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -82,22 +82,22 @@ class ConfigEntry:
 
 def of_topic(connection: Connection, topic: str) -> list[ConfigEntry]:
     """By name. With documentation where a broker can be asked directly: librdkafka does not pass it on."""
-    if is_plaintext(connection):
-        with BrokerSocket.open_any(connection) as broker:
-            entries = described_entries(broker, topic)
+    if connection.is_plaintext:
+        with connection.cluster() as cluster:
+            entries = described_entries(cluster, topic)
     else:
         entries = [undocumented_entry(entry) for entry in connection.admin().describe_configs(topic).values()]
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def described_entries(broker: BrokerSocket, topic: str) -> list[ConfigEntry]:
+def described_entries(cluster: Cluster, topic: str) -> list[ConfigEntry]:
     resource = api.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
     )
     request = api.DescribeConfigsRequest(resources=[resource], include_documentation=True)
-    [result] = broker.ask(ApiKey.DESCRIBE_CONFIGS, request, api.DescribeConfigsResponse).results
+    [result] = cluster.ask(ApiKey.DESCRIBE_CONFIGS, request, api.DescribeConfigsResponse).results
     if result.error_code != ErrorCode.NONE:
-        raise refusal(result.error_code, result.error_message or topic)
+        raise coded_error(result.error_code, f"describing the configuration of {topic}", result.error_message)
     return [
         ConfigEntry(
             name=entry.name,

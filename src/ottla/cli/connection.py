@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import KafkaException
@@ -16,28 +16,14 @@ from confluent_kafka import KafkaException
 from ottla.cli.errors import UNREACHABLE, Failure, failure_of
 from ottla.client.admin import Admin
 from ottla.client.errors import ClientError, client_error
-from ottla.client.options import ClientKind, opened, settings
+from ottla.client.options import ClientKind, opened, other_owner, settings
+from ottla.client.raw.address import Address, parse_address
+from ottla.client.raw.cluster import PLAINTEXT, Cluster
 
+CLIENT_ID: Final = "ottla-cli"
 REQUEST_TIMEOUT_S: Final = 15.0
 KNOCK_TIMEOUT_S: Final = 3.0
-DEFAULT_PORT: Final = 9092
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
-
-
-def parse_address(text: str) -> Address:
-    """`host`, `host:port`, `[::1]:port`, with or without a `PROTOCOL://` before it. ValueError for anything else."""
-    bare = text.strip().rpartition("://")[2]
-    host, colon, port = bare.rpartition(":")
-    if not colon or bare.endswith("]"):
-        host, port = bare, str(DEFAULT_PORT)
-    if not host or not port.isdigit():
-        raise ValueError(f"{text!r} is not host:port")
-    return Address(host.strip("[]"), int(port))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +38,39 @@ class Connection:
         return [parse_address(server) for server in self.servers.split(",")]
 
     def admin(self) -> Admin:
-        return Admin(self._with({"default.api.timeout.ms": round(REQUEST_TIMEOUT_S * 1000)}))
+        """With the settings that are an admin's, too: `consume -X isolation.level=…` is about reading."""
+        chosen = self.options({"default.api.timeout.ms": round(REQUEST_TIMEOUT_S * 1000)})
+        return Admin({name: value for name, value in chosen.items() if other_owner(ClientKind.ADMIN, name) is None})
 
     def producer(self, options: Mapping[str, object]) -> confluent_kafka.Producer:
         """librdkafka's own, with the SDK's names and defaults: murmur2, idempotence."""
-        return opened(confluent_kafka.Producer, settings(ClientKind.PRODUCER, self._with(options)))
+        return opened(confluent_kafka.Producer, settings(ClientKind.PRODUCER, self.options(options)))
 
     def consumer(self, options: Mapping[str, object]) -> confluent_kafka.Consumer:
-        return opened(confluent_kafka.Consumer, settings(ClientKind.CONSUMER, self._with(options)))
+        return opened(confluent_kafka.Consumer, settings(ClientKind.CONSUMER, self.options(options)))
 
-    def _with(self, options: Mapping[str, object]) -> dict[str, Any]:
+    @property
+    def is_plaintext(self) -> bool:
+        return self._security_protocol.lower() == PLAINTEXT
+
+    @property
+    def _security_protocol(self) -> str:
+        return self.properties.get("security.protocol", PLAINTEXT)
+
+    def cluster(self) -> Cluster:
+        """For the requests that librdkafka has no function for: plain TCP only."""
+        return Cluster(
+            self.servers,
+            client_id=CLIENT_ID,
+            timeout_s=REQUEST_TIMEOUT_S,
+            security_protocol=self._security_protocol,
+        )
+
+    def options(self, others: Mapping[str, object]) -> dict[str, Any]:
+        """Of a client of the SDK: where the cluster is, a command's own settings, and the user's, which win."""
         # Failures reach the user as one line of ours; librdkafka's own log lines would double them.
-        common = {"bootstrap.servers": self.servers, "client.id": "ottla-cli", "log_level": 0}
-        return {**common, **options, **self.properties}
+        common = {"bootstrap.servers": self.servers, "client.id": CLIENT_ID, "log_level": 0}
+        return {**common, **others, **self.properties}
 
 
 @contextmanager

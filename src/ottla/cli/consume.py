@@ -1,4 +1,7 @@
-"""`ottla consume`: records of a topic, from anywhere in it, in any form. It assigns partitions and joins no group."""
+"""`ottla consume`: records of a topic, from anywhere in it, in any form.
+
+By itself it assigns partitions and commits nothing; with --group it is a member and commits what it has shown.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +13,8 @@ from typing import Annotated, Final
 import typer
 
 from ottla.cli.connection import Connection, connected
-from ottla.cli.options import DEFAULT_SERVERS, Properties, Servers, Topic, connection_of, examples
+from ottla.cli.group_reading import GroupReading, consumed
+from ottla.cli.options import DEFAULT_SERVERS, Properties, Servers, Topic, complete_group, connection_of, examples
 from ottla.cli.output import counted, say, stdout
 from ottla.cli.reading import OffsetRange, last_records, plan_ranges, read, tail_ranges
 from ottla.cli.record_format import ConsumedRecord, formatter_of, line_for_people
@@ -19,6 +23,7 @@ from ottla.cli.start_position import FORMS, Beginning, End, StartPosition, parse
 EXAMPLES: Final = examples(
     ("everything there is", "ottla consume orders"),
     ("the last ten, then whatever comes", "ottla consume orders --tail 10 --follow"),
+    ("each record once for a group of readers", "ottla consume orders --group printers --follow"),
     (
         "since a moment, a while ago, or an offset",
         "ottla consume orders --from 2026-11-15T09:30",
@@ -86,31 +91,65 @@ def consume(
     as_json: Annotated[
         bool, typer.Option("--json", help="A JSON object a line, as `ottla produce --json` reads.")
     ] = False,
-    group: Annotated[str | None, typer.Option("--group", "-g", help="Not yet: see the message.", hidden=True)] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            autocompletion=complete_group,
+            help="Read as a member, commit what is shown. --from beginning or end counts where nothing is committed.",
+        ),
+    ] = None,
     servers: Servers = DEFAULT_SERVERS,
     properties: Properties = None,
 ) -> None:
     """Read records of a topic, up to its end or onwards."""
-    if group is not None:
-        raise typer.BadParameter("consumer groups are not there yet: leave it out", param_hint="--group")
     output = output_of(format_name, as_json=as_json, follow=follow)
     where = start_of(start, follow=follow and tail is None)
-    with connected(connection_of(servers, properties)) as connection:
-        ranges = plan_ranges(connection.admin(), topic, partition=partition, start=where)
-        records = (
-            read_tail(connection, topic, ranges, tail, follow)
-            if tail
-            else read(connection, topic, ranges, follow=follow)
+    if group is not None and (tail is not None or partition is not None or not isinstance(where, Beginning | End)):
+        raise typer.BadParameter(
+            "a group decides itself where and what to read: leave out the others", param_hint="--group"
         )
-        shown = 0
-        for record in islice(records, count):
-            output(record)
-            shown += 1
+    with connected(connection_of(servers, properties)) as connection:
+        if group is not None:
+            shown = show_group(connection, topic, group, where, output, count=count, follow=follow)
+        else:
+            ranges = plan_ranges(connection.admin(), topic, partition=partition, start=where)
+            records = (
+                read_tail(connection, topic, ranges, tail, follow)
+                if tail
+                else read(connection, topic, ranges, follow=follow)
+            )
+            shown = 0
+            for record in islice(records, count):
+                output(record)
+                shown += 1
     sys.stdout.flush()
     if sys.stderr.isatty():
         say(
             counted(shown, "record") if shown else f"no records there; `ottla topic describe {topic}` shows the offsets"
         )
+
+
+def show_group(
+    connection: Connection,
+    topic: str,
+    group: str,
+    start: StartPosition,
+    output: Callable[[ConsumedRecord], None],
+    *,
+    count: int | None,
+    follow: bool,
+) -> int:
+    connection.admin().describe_topic(topic)  # Or a typing mistake would wait for ever.
+    reset = "latest" if isinstance(start, End) else "earliest"
+    shown = 0
+    with GroupReading(connection, topic, group, reset=reset, follow=follow) as reading:
+        for record in islice(reading.records(), count):
+            output(consumed(record))
+            reading.shown(record)
+            shown += 1
+    return shown
 
 
 def read_tail(

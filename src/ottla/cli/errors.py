@@ -6,8 +6,8 @@ Whatever else escapes a command is a bug of ours and keeps its traceback. The co
 
 from typing import Final
 
-from ottla.base.errors import ErrorCode
-from ottla.client.errors import REMEDIES, ClientError, PartialFailure
+from ottla.client.errors import ClientError, PartialFailure
+from ottla.client.remedies import REMEDIES
 
 OPERATION_FAILED: Final = 1
 UNREACHABLE: Final = 3
@@ -23,6 +23,11 @@ ADVICE: Final = {
     "TOPIC_ALREADY_EXISTS": "--if-not-exists accepts it",
     "INVALID_PARTITIONS": "partitions can only grow",
     "INVALID_REPLICATION_FACTOR": "`ottla cluster describe` shows the brokers",
+    "GROUP_ID_NOT_FOUND": "`ottla group list` shows what there is",
+    "NON_EMPTY_GROUP": "stop its consumers first: `ottla group describe GROUP` shows them",
+    "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first: `ottla group describe GROUP` shows them",
+    "TRANSACTIONAL_ID_NOT_FOUND": "`ottla txn list` shows what there is",
+    "NO_SUCH_TRANSACTION": "`ottla txn find-hanging` shows where they begin",
     "MESSAGE_TOO_LARGE": "`ottla topic config TOPIC --set max.message.bytes=N` raises the limit",
 }
 
@@ -53,12 +58,6 @@ def refusal_text(error: ClientError) -> str:
 def refused(code: str, words: str) -> str:
     advice = f" ({ADVICE[code]})" if code in ADVICE else ""
     return f"{code}: {words.removeprefix('Broker: ').rstrip('.')}{advice}"
-
-
-def refusal(code: int, words: str) -> Failure:
-    """An error code in a response that was read without the SDK."""
-    known = code in ErrorCode.__members__.values()
-    return Failure(refused(ErrorCode(code).name if known else f"error {code}", words))
 
 
 def no_answer(servers: str) -> Failure:

@@ -6,8 +6,9 @@ from typing import Annotated, Final, TypeAlias
 import typer
 from rich.markup import escape
 
-from ottla.cli.connection import Connection, connected, parse_address
+from ottla.cli.connection import Connection, connected
 from ottla.cli.errors import Failure
+from ottla.client.raw.address import parse_address
 
 DEFAULT_SERVERS: Final = "localhost:9092"
 
@@ -61,6 +62,22 @@ Topic: TypeAlias = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion
 Topics: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)
 ]
+
+
+def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
+    servers = ctx.params.get("servers") or DEFAULT_SERVERS
+    try:
+        with connected(Connection(servers=servers)) as connection:
+            names = [listing.group for listing in connection.admin().list_groups()]
+    except (Failure, ValueError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+Group: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)]
+Groups: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for scripts instead of a table.")]
 
 
@@ -70,14 +87,22 @@ def connection_of(servers: str, properties: list[str] | None) -> Connection:
 
 def key_values(pairs: list[str] | None, option: str) -> dict[str, str]:
     """`["a=1", "b="]` as {"a": "1", "b": ""}. No key, no equals sign, or a key twice is a usage error."""
-    parsed = {}
+    parsed: dict[str, str] = {}
+    for key, value in key_value_pairs(pairs, option):
+        if key in parsed:
+            raise typer.BadParameter(f"{key} is given twice; a list is {key}=a,b", param_hint=option)
+        parsed[key] = value
+    return parsed
+
+
+def key_value_pairs(pairs: list[str] | None, option: str) -> list[tuple[str, str]]:
+    """The same where a key may repeat, as a record's headers may."""
+    parsed = []
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
-        if key.strip() in parsed:
-            raise typer.BadParameter(f"{key.strip()} is given twice; a list is {key.strip()}=a,b", param_hint=option)
-        parsed[key.strip()] = value
+        parsed.append((key.strip(), value))
     return parsed
 
 

@@ -16,7 +16,7 @@ from ottla.cli.options import (
     Topic,
     connection_of,
     examples,
-    key_values,
+    key_value_pairs,
     unescaped,
 )
 from ottla.cli.output import file_progress
@@ -79,7 +79,8 @@ def produce(
         bool, typer.Option("--json", help="A line is {key, value, headers, partition, timestamp}; the summary is JSON.")
     ] = False,
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="KEY=VALUE", help="On every record. Repeat for more.")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="KEY=VALUE", help="On every record. Repeat for more, also of one name."),
     ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Instead of choosing by key.", show_default=False)
@@ -94,7 +95,7 @@ def produce(
     properties: Properties = None,
 ) -> None:
     """Send records to a topic: one a line, from files or standard input."""
-    extras = Extras(headers=tuple(key_values(header, "--header").items()), partition=partition)
+    extras = Extras(headers=tuple(key_value_pairs(header, "--header")), partition=partition)
     source = LineSource(files or [], line_parser(key_separator=key_separator, as_json=as_json))
     options = producer_options(compression=compression, acks=acks)
     with connected(connection_of(servers, properties)) as connection:

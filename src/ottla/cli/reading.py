@@ -4,7 +4,7 @@ Without `follow` a reading ends at the end offsets of the moment it was planned,
 librdkafka wants a `group.id` of every consumer; nothing is ever committed to it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
@@ -15,7 +15,6 @@ from ottla.base.types import TopicPartition
 from ottla.cli import topic_state
 from ottla.cli.connection import Connection
 from ottla.cli.errors import Failure, no_answer
-from ottla.cli.interrupts import noted_interrupts
 from ottla.cli.record_format import ConsumedRecord, consumed_record
 from ottla.cli.start_position import AtOffset, AtTime, Beginning, End, StartPosition
 from ottla.cli.topic_state import PartitionState
@@ -104,21 +103,18 @@ def read(
     chosen = [each for each in ranges if each.partition in unfinished]
     consumer.assign([confluent_kafka.TopicPartition(topic, each.partition, each.start) for each in chosen])
     try:
-        with noted_interrupts() as check_interrupt:
-            polls = poll_forever(consumer, check_interrupt)
-            yield from follow_records(polls) if follow else bounded_records(polls, unfinished, connection)
+        polls = poll_forever(consumer)
+        yield from follow_records(polls) if follow else bounded_records(polls, unfinished, connection)
     finally:
         consumer.close()
 
 
-def poll_forever(consumer: Consumer, check_interrupt: Callable[[], None]) -> Iterator[list[Message]]:
+def poll_forever(consumer: Consumer) -> Iterator[list[Message]]:
     """What is there, again and again; an empty list after a while of nothing."""
     while True:
         # One message is waited for, the others taken as they are: `consume` alone would wait until its list is full.
         first = consumer.poll(POLL_SLICE_S)
-        messages = [] if first is None else [first, *consumer.consume(MESSAGES_PER_CALL, 0)]
-        check_interrupt()
-        yield messages
+        yield [] if first is None else [first, *consumer.consume(MESSAGES_PER_CALL, 0)]
 
 
 def follow_records(polls: Iterator[list[Message]]) -> Iterator[ConsumedRecord]:

@@ -1,16 +1,17 @@
 """Lines of text into records: a value a line, key and value with a separator between, or a JSON object a line.
 
 The JSON form is what `ottla consume --json` prints, so that one command's output is the other's input:
-`{"key": …, "value": …, "headers": {…}, "partition": …, "timestamp": …}`, all optional, unknown members ignored. A
-string stands for its UTF-8 bytes, null for null, `key_base64`, `value_base64` and a header's `{"base64": …}` for bytes
-that are not text, and any other JSON value for its own compact JSON.
+`{"key": …, "value": …, "headers": {…}, "partition": …, "timestamp": …}`, all optional. `topic` and `offset`, which are
+printed too, say nothing here; any other member is refused, or a misspelt one would be lost in silence. A string
+stands for its UTF-8 bytes, null for null, `key_base64`, `value_base64` and a header's `{"base64": …}` for bytes that
+are not text, and any other JSON value for its own compact JSON.
 """
 
 import base64
 import binascii
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Header: TypeAlias = tuple[str, bytes | None]
 
@@ -22,6 +23,10 @@ class OutgoingRecord(NamedTuple):
     partition: int | None = None
     timestamp_ms: int | None = None
 
+
+MEMBERS: Final = frozenset(
+    {"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp", "topic", "offset"}
+)
 
 LineParser: TypeAlias = Callable[[bytes], OutgoingRecord]
 
@@ -50,6 +55,9 @@ def parse_json_line(line: bytes) -> OutgoingRecord:
         raise ValueError(f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise ValueError('not a JSON object such as {"key": "a", "value": "b"}')
+    unknown = sorted(document.keys() - MEMBERS)
+    if unknown:
+        raise ValueError(f"unknown member {unknown[0]!r}: known are {', '.join(sorted(MEMBERS))}")
     return OutgoingRecord(
         key=json_bytes(document, "key"),
         value=json_bytes(document, "value"),

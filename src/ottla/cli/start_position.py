@@ -50,9 +50,16 @@ def parse_start(text: str, *, now: datetime) -> StartPosition:
     if said == "now":
         return AtTime(milliseconds(now))
     if DURATION.fullmatch(said):
-        ago_ms = sum(int(amount) * UNIT_MS[unit] for amount, unit in DURATION_PART.findall(said))
-        return AtTime(milliseconds(now) - ago_ms)
+        return AtTime(milliseconds(now) - parse_duration_ms(said))
     return AtTime(parse_moment(said.removeprefix("timestamp").strip(), now))
+
+
+def parse_duration_ms(text: str) -> int:
+    """`30m`, `1h30m`, `2d`, with or without "ago"."""
+    said = text.strip().lower()
+    if not DURATION.fullmatch(said):
+        raise ValueError(f"{text!r} is no duration such as 30m, 2h or 1d12h")
+    return sum(int(amount) * UNIT_MS[unit] for amount, unit in DURATION_PART.findall(said))
 
 
 def parse_moment(said: str, now: datetime) -> int:

@@ -1,20 +1,21 @@
-"""Topics, configurations, offsets and the cluster, administered.
+"""Topics, configurations, offsets, groups, transactions and the cluster, administered.
 
-Every call blocks until the cluster has answered and returns plain values (topics.py). Where a call has several
+Every call blocks until the cluster has answered and returns plain values (topics.py, groups.py,
+transaction_states.py). Where a call has several
 parts and some fail, the others are done all the same: one failure is raised as it is, several as `PartialFailure`.
 Safe to use from several threads.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
 import confluent_kafka
 from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from ottla.base.types import TopicPartition
+from ottla.client.admin_groups import GroupAdmin
+from ottla.client.admin_transactions import TransactionAdmin
 from ottla.client.admin_values import (
     cluster_description,
     config_entry,
@@ -28,9 +29,8 @@ from ottla.client.admin_values import (
     resource_name,
     topic_description,
 )
-from ottla.client.errors import ClientError, PartialFailure, client_error
+from ottla.client.errors import client_error
 from ottla.client.offsets import librdkafka_offsets
-from ottla.client.options import ClientKind, opened, settings
 from ottla.client.topics import (
     BROKER_DEFAULT,
     ClusterDescription,
@@ -48,23 +48,8 @@ T = TypeVar("T")
 INTERNAL_PREFIX: Final = "__"
 
 
-class Admin:
+class Admin(GroupAdmin, TransactionAdmin):
     """`Admin({"bootstrap.servers": "…"})` or `Admin(bootstrap_servers="…")`."""
-
-    def __init__(self, config: Mapping[str, object] | None = None, **options: object) -> None:
-        chosen = settings(ClientKind.ADMIN, config, **options)
-        self._kafka = opened(AdminClient, chosen)
-        self._timeout_s = chosen.integer("default.api.timeout.ms") / 1000
-
-    def close(self) -> None:
-        """Nothing has to be flushed: librdkafka ends its threads with the last reference."""
-        self.__dict__.pop("_kafka", None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # Topics
 
@@ -180,20 +165,3 @@ class Admin:
             return cluster_description(self._kafka.describe_cluster(request_timeout=self._timeout_s).result())
         except KafkaException as error:
             raise client_error(error, "describing the cluster") from None
-
-    def _timeouts(self) -> dict[str, Any]:
-        return {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
-
-    def _finish(self, doing: str, futures: Mapping[K, Future[Any]], *, name: Callable[[K], str] = str) -> dict[K, Any]:
-        done: dict[K, Any] = {}
-        failures: dict[str, ClientError] = {}
-        for part, future in futures.items():
-            try:
-                done[part] = future.result()
-            except KafkaException as error:
-                failures[name(part)] = client_error(error, f"{doing} {name(part)}")
-        if len(failures) > 1:
-            raise PartialFailure(failures)
-        for failure in failures.values():
-            raise failure
-        return done

@@ -5,17 +5,18 @@ A poll that is cancelled (by `asyncio.timeout`, say) loses nothing: what it had 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Final, ParamSpec, Self, TypeVar
 
 from ottla.base.types import TopicPartition
-from ottla.client.consumer import ITERATION_POLL_MS, POLL_DEFAULT_MS, Consumer, RebalanceListener
+from ottla.client.consumer import ITERATION_POLL_MS, POLL_DEFAULT_MS, Consumer
 from ottla.client.errors import ClientError
 from ottla.client.records import ConsumerRecord, ConsumerRecords, OffsetAndMetadata, Offsets, Partitions
 from ottla.client.serializers import Deserializer
+from ottla.client.subscriptions import RebalanceListener, Topics
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,7 +84,7 @@ class AsyncConsumer:
 
     async def subscribe(
         self,
-        topics: str | Iterable[str],
+        topics: Topics,
         *,
         on_assign: RebalanceListener | None = None,
         on_revoke: RebalanceListener | None = None,

@@ -3,7 +3,7 @@
 One thread uses a consumer at a time. A position is the offset after the last record that `poll` returned; `commit`
 writes positions, never what librdkafka has merely fetched ahead. With `enable.auto.commit` a position counts as
 processed when `poll` is called again. An error of one poll never swallows records: it is raised when those before
-it have been returned.
+it have been returned. Neither does Ctrl-C: a program that goes on after it reads what the interrupted poll had taken.
 """
 
 import logging
@@ -11,14 +11,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self
 
 import confluent_kafka
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_STORED, KafkaError, KafkaException, Message
 
 from ottla.base.types import TopicPartition
 from ottla.client.decoding import Decoder
-from ottla.client.errors import ClientError, ClosedError, ConfigError, DeserializationError, client_error
+from ottla.client.errors import ClientError, ClosedError, ConfigError, DeserializationError, ErrorLog, client_error
 from ottla.client.offsets import librdkafka_offsets, librdkafka_partitions, positions
 from ottla.client.options import ClientKind, is_true, opened, settings
 from ottla.client.records import (
@@ -31,6 +31,7 @@ from ottla.client.records import (
     position_after,
 )
 from ottla.client.serializers import Deserializer
+from ottla.client.subscriptions import RebalanceListener, Topics, topic_names
 
 logger = logging.getLogger(__name__)
 
@@ -38,8 +39,6 @@ POLL_SLICE_S: Final = 0.2  # Between slices Python hears Ctrl-C.
 POLL_DEFAULT_MS: Final = 1_000
 ITERATION_POLL_MS: Final = 1_000
 RESET_OFFSETS: Final = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END, "none": OFFSET_STORED}
-
-RebalanceListener: TypeAlias = Callable[[list[TopicPartition]], None]
 
 
 class Consumer:
@@ -57,13 +56,20 @@ class Consumer:
         self._has_group = "group.id" in self._settings.kafka
         # librdkafka insists on a group; without one of the user's, this one never joins and never commits.
         group = {} if self._has_group else {"group.id": f"ottla-groupless-{uuid.uuid4()}"}
-        self._kafka = opened(confluent_kafka.Consumer, self._settings, on_commit=on_commit, **group)
+        self._errors = ErrorLog()
+        heard = {"error_cb": self._errors.hear, "on_commit": self._errors.hear_commit}
+        self._kafka = opened(confluent_kafka.Consumer, self._settings, **heard, **group)
         self._decode = Decoder(key_deserializer, value_deserializer)
         self._max_poll_records = self._settings.integer("max.poll.records")
         self._timeout_s = self._settings.integer("default.api.timeout.ms") / 1000
+        reset = str(self._settings.kafka["auto.offset.reset"])
+        self._start_offset = OFFSET_STORED if self._has_group else RESET_OFFSETS[reset]
         self._commits_itself = self._has_group and is_true(self._settings.kafka["enable.auto.commit"])
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._postponed: ClientError | None = None
+        self._postponed: BaseException | None = None
+        self._revoking: Callable[[Any, list[Any]], None] | None = None
+        self._closing = False
+        self._gone: set[TopicPartition] = set()  # Revoked during the poll that is going on.
         self._assigned_by_hand = False
         self._closed = False
 
@@ -71,39 +77,49 @@ class Consumer:
 
     def subscribe(
         self,
-        topics: str | Iterable[str],
+        topics: Topics,
         *,
         on_assign: RebalanceListener | None = None,
         on_revoke: RebalanceListener | None = None,
         on_lost: RebalanceListener | None = None,
     ) -> None:
-        """Joins the group for these topics; a name that begins with ^ is a regular expression."""
+        """Joins the group for these topics; a name that begins with ^, or a compiled pattern, is a regular expression.
+
+        The listeners get partitions and run inside of `poll` and `close`; what they raise is raised there. `on_revoke`
+        is the last moment to commit. `on_lost` is too late for that: the partitions are another member's already.
+        """
         self._need_group("subscribe")
         self._assigned_by_hand = False
-        names = [topics] if isinstance(topics, str) else list(topics)
-
-        def forgetting(listener: RebalanceListener | None) -> Callable[[Any, list[Any]], None]:
-            def on_gone(_: object, listed: list[confluent_kafka.TopicPartition]) -> None:
-                gone = sorted(positions(listed))
-                if listener is not None:
-                    listener(gone)
-                for partition in gone:
-                    self._positions.pop(partition, None)
-
-            return on_gone
-
-        def on_assigned(_: object, listed: list[confluent_kafka.TopicPartition]) -> None:
-            if on_assign is not None:
-                on_assign(sorted(positions(listed)))
-
+        self._revoking = self._listener(on_revoke, forgets=True)
         self._call(
             "subscribing",
             self._kafka.subscribe,
-            names,
-            on_assign=on_assigned,
-            on_revoke=forgetting(on_revoke),
-            on_lost=forgetting(on_lost or on_revoke),
+            topic_names(topics),
+            on_assign=self._listener(on_assign),
+            on_revoke=self._revoking,
+            on_lost=self._listener(on_lost or on_revoke, forgets=True),
         )
+
+    def _listener(
+        self, listener: RebalanceListener | None, *, forgets: bool = False
+    ) -> Callable[[Any, list[Any]], None]:
+        def on_rebalance(_: object, listed: list[confluent_kafka.TopicPartition]) -> None:
+            if self._closing:  # `close` has told of them already.
+                return
+            partitions = sorted(positions(listed))
+            try:
+                if listener is not None:
+                    listener(partitions)
+            except BaseException as error:  # confluent-kafka would drop it, or the record that the poll had taken
+                self._postponed = self._postponed or error
+            for partition in partitions:
+                if forgets:
+                    self._positions.pop(partition, None)
+                    self._gone.add(partition)
+                else:
+                    self._gone.discard(partition)
+
+        return on_rebalance
 
     def unsubscribe(self) -> None:
         """Gives up everything. A group's partitions go through `on_revoke` first, in the next poll or in `close`."""
@@ -113,8 +129,8 @@ class Consumer:
 
     def assign(self, partitions: Partitions) -> None:
         """Reads exactly these, from the committed offset or, without a group, from where `auto.offset.reset` says."""
-        start = OFFSET_STORED if self._has_group else RESET_OFFSETS[str(self._settings.kafka["auto.offset.reset"])]
-        self._call("assigning", self._kafka.assign, librdkafka_partitions(partition_list(partitions), start))
+        listed = librdkafka_partitions(partition_list(partitions), self._start_offset)
+        self._call("assigning", self._kafka.assign, listed)
         self._positions.clear()
         self._assigned_by_hand = True
 
@@ -139,8 +155,12 @@ class Consumer:
             self._store_positions()
         timeout_s = (timeout_ms / timedelta(seconds=1)) if isinstance(timeout_ms, timedelta) else timeout_ms / 1000
         records_max = self._max_poll_records if max_records is None else max_records
-        records = self._decoded(self._messages(timeout_s, records_max))
-        self._remember(records)
+        try:
+            records = self._decoded(self._messages(timeout_s, records_max))
+            self._remember(records)
+        except KeyboardInterrupt:
+            self._go_back_to_positions()
+            raise
         return ConsumerRecords(records, self.group_metadata if self._has_group else None)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -150,14 +170,18 @@ class Consumer:
 
     def _messages(self, timeout_s: float, records_max: int) -> list[Message]:
         self._raise_postponed()
+        self._gone.clear()
         first = self._first_message(timeout_s)
         if first is None:
+            self._raise_postponed()
             return []
         # A time-out of zero takes what is fetched already; with more, librdkafka would wait to fill the batch.
         more = self._call("reading", self._kafka.consume, records_max - 1, 0) if records_max > 1 else []
         messages = []
         for message in (first, *more):
             error = message.error()
+            if (message.topic(), message.partition()) in self._gone:
+                continue  # Taken just before its partition went: the new owner reads it, and commits it.
             if error is None:
                 messages.append(message)
             elif self._postponed is None and error.code() != KafkaError._PARTITION_EOF:
@@ -176,7 +200,8 @@ class Consumer:
         while True:
             left_s = deadline - time.monotonic()
             message: Message | None = self._call("reading", self._kafka.poll, max(0.0, min(POLL_SLICE_S, left_s)))
-            if message is not None or left_s <= 0:
+            self._errors.tell()
+            if message is not None or left_s <= 0 or self._postponed is not None:
                 return message
 
     def _decoded(self, messages: list[Message]) -> list[ConsumerRecord]:
@@ -199,6 +224,17 @@ class Consumer:
             first_offsets.setdefault(TopicPartition(topic, partition), offset)
         for topic_partition, offset in first_offsets.items():
             self.seek(topic_partition, offset)
+
+    def _go_back_to_positions(self) -> None:
+        """After an interrupt nobody knows what librdkafka had handed over: the next poll returns all of it again."""
+        for partition in self.assignment():
+            known = self._positions.get(partition)
+            if known is not None:
+                self._seek(partition, known.offset)
+            elif (
+                self._call("reading positions", self._kafka.position, librdkafka_partitions([partition]))[0].offset >= 0
+            ):
+                self._restart(partition, self._start_offset)
 
     def _remember(self, records: list[ConsumerRecord]) -> None:
         for record in records:
@@ -233,8 +269,12 @@ class Consumer:
             if error.code != "_STATE":
                 raise
             # A partition that stopped, for want of an offset to begin with, takes no seek but a new start.
-            self._call(doing, self._kafka.incremental_unassign, [target])
-            self._call(doing, self._kafka.incremental_assign, [target])
+            self._restart(partition, offset)
+
+    def _restart(self, partition: TopicPartition, offset: int) -> None:
+        target = [confluent_kafka.TopicPartition(partition[0], partition[1], offset)]
+        self._call(f"restarting {partition[0]}-{partition[1]}", self._kafka.incremental_unassign, target)
+        self._call(f"restarting {partition[0]}-{partition[1]}", self._kafka.incremental_assign, target)
 
     def position(self, partition: TopicPartition) -> int:
         """The offset that is read next."""
@@ -314,10 +354,17 @@ class Consumer:
             return
         if self._commits_itself:
             self._store_positions()
+        self._postponed = None  # Errors of records that nobody reads any more.
+        if self._revoking is not None and not self._assigned_by_hand and (assigned := self._kafka.assignment()):
+            # Before librdkafka does it: during a rebalance it leaves the group first, and a commit comes too late.
+            self._revoking(None, assigned)
+        self._closing = True
         try:
-            self._kafka.close()  # calls on_revoke, which may want to commit
+            self._kafka.close()
         finally:
             self._closed = True
+            self._errors.tell()
+        self._raise_postponed()
 
     def __enter__(self) -> Self:
         return self
@@ -340,8 +387,3 @@ class Consumer:
             return function(*arguments, **named)
         except KafkaException as error:
             raise client_error(error, doing) from None
-
-
-def on_commit(error: KafkaError | None, _: list[confluent_kafka.TopicPartition]) -> None:
-    if error is not None and error.code() != KafkaError._NO_OFFSET:
-        logger.warning("a commit failed: %s", client_error(error, "committing"))

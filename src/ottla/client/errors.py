@@ -7,6 +7,7 @@ leading underscore (`_MSG_TIMED_OUT`). Anything else that comes out of the SDK i
 
 import logging
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,37 +15,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ottla.base.errors import ErrorCode
 from ottla.base.types import TopicPartition
+from ottla.client.remedies import REMEDIES
 
 logger = logging.getLogger(__name__)
 
 REPEATED_ERROR_S: Final = 10.0
-
-REMEDIES: Final[Mapping[str, str]] = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "Create the topic first: Admin.create_topic(name, partitions, replication_factor).",
-    "_UNKNOWN_TOPIC": "Create the topic first: Admin.create_topic(name, partitions, replication_factor).",
-    "_UNKNOWN_PARTITION": "partitions_for(topic) lists a topic's partitions, Consumer.assignment() one's own.",
-    "MESSAGE_TOO_LARGE": "Raise the topic's max.message.bytes and the producer's max.request.size, or send less.",
-    "NOT_ENOUGH_REPLICAS": "Fewer replicas are in sync than min.insync.replicas: bring brokers back, then send again.",
-    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "The record is written but under-replicated; an idempotent retry is safe.",
-    "TOPIC_ALREADY_EXISTS": "Use it, or delete it first: Admin.delete_topic(name).",
-    "INVALID_PARTITIONS": "Partitions can only grow; for fewer, create another topic and copy.",
-    "INVALID_REPLICATION_FACTOR": "Give at most as many replicas as there are brokers.",
-    "COORDINATOR_NOT_AVAILABLE": "The broker cannot serve groups yet; assign() reads partitions without a group.",
-    "KAFKA_STORAGE_ERROR": "A disk of the broker is full or failed: free space, lower retention.ms, look at its log.",
-    "PRODUCER_FENCED": "Another producer uses this transactional.id: give each running instance its own.",
-    "INVALID_PRODUCER_EPOCH": "Another producer uses this transactional.id: give each running instance its own.",
-    "_FENCED": "Another producer uses this transactional.id: give each running instance its own.",
-    "OFFSET_OUT_OF_RANGE": "Retention has deleted that offset: seek_to_beginning(), or set auto.offset.reset.",
-    "_AUTO_OFFSET_RESET": "No such offset, and auto.offset.reset is none: seek() to where reading should begin.",
-    "_MSG_TIMED_OUT": "No acknowledgement within delivery.timeout.ms: is the broker at bootstrap.servers reachable?",
-    "_TIMED_OUT": "No answer in time: is the broker at bootstrap.servers reachable, and its advertised address too?",
-    "_TRANSPORT": "The connection failed: is the broker at bootstrap.servers running?",
-    "_ALL_BROKERS_DOWN": "No broker answers: check bootstrap.servers and the brokers' advertised addresses.",
-    "_RESOLVE": "The host name in bootstrap.servers, or one that a broker advertises, does not resolve.",
-    "_MAX_POLL_EXCEEDED": "poll() was not called for max.poll.interval.ms: raise it, or process smaller batches.",
-    "_PURGE_QUEUE": "The producer was closed before the record could be sent: give close() more time.",
-    "_STATE": "That call does not fit the client's state, such as a send outside of begin_transaction().",
-}
+HEARD_ERRORS_MAX: Final = 100
 
 
 class ClientError(Exception):
@@ -126,17 +102,36 @@ def client_error(error: KafkaError | KafkaException, doing: str) -> ClientError:
     )
 
 
+def coded_error(code: int, doing: str, words: str | None = None) -> ClientError:
+    """Of an error code in a response that was read without librdkafka."""
+    name = ErrorCode(code).name if code in ErrorCode.__members__.values() else f"error {code}"
+    return ClientError(name, f"{words or 'the broker refuses'} (while {doing})")
+
+
 class ErrorLog:
     """Logs librdkafka's errors that belong to no call, such as a lost connection: it goes on trying by itself.
 
-    The same error at most once in a while, or a broker that is away would fill the log.
+    The same error at most once in a while, or a broker that is away would fill the log. `hear` is librdkafka's error
+    callback and not Python code on purpose: it is called inside of `poll()`, where confluent-kafka loses an exception
+    that Python code raises there, and Ctrl-C raises one anywhere in Python code. So is `hear_commit`, which is given
+    an error (or None) and the partitions of a commit that nobody waits for. `tell` logs what was heard.
     """
 
     def __init__(self) -> None:
+        self._heard: deque[KafkaError] = deque(maxlen=HEARD_ERRORS_MAX)
+        self._commits: dict[KafkaError | None, object] = {}
         self._silent_until: dict[str, float] = {}
+        self.hear = self._heard.append
+        self.hear_commit = self._commits.__setitem__
 
-    def __call__(self, error: KafkaError) -> None:
-        code, now = code_name(error), time.monotonic()
-        if now >= self._silent_until.get(code, now):
-            self._silent_until[code] = now + REPEATED_ERROR_S
-            logger.warning("%s", client_error(error, "talking to the cluster"))
+    def tell(self) -> None:
+        while self._commits:
+            failure, _ = self._commits.popitem()
+            if failure is not None and failure.code() != KafkaError._NO_OFFSET:
+                logger.warning("a commit failed: %s", client_error(failure, "committing"))
+        while self._heard:
+            error = self._heard.popleft()
+            code, now = code_name(error), time.monotonic()
+            if now >= self._silent_until.get(code, now):
+                self._silent_until[code] = now + REPEATED_ERROR_S
+                logger.warning("%s", client_error(error, "talking to the cluster"))

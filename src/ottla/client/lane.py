@@ -14,7 +14,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from ottla.client.delivery import Delivery
-from ottla.client.errors import BufferFull, ClientError, client_error
+from ottla.client.errors import BufferFull, ClientError, ErrorLog, client_error
 from ottla.client.options import Settings, opened
 from ottla.client.records import header_list
 
@@ -28,7 +28,8 @@ TIMESTAMP_NOW: Final = 0
 
 class Lane:
     def __init__(self, chosen: Settings) -> None:
-        self.kafka = opened(confluent_kafka.Producer, chosen)
+        self._errors = ErrorLog()
+        self.kafka = opened(confluent_kafka.Producer, chosen, error_cb=self._errors.hear)
         self._max_block_ms = chosen.integer("max.block.ms")
         self._room = threading.Event()
         self._flushing = threading.Condition()
@@ -112,6 +113,7 @@ class Lane:
             except KafkaException as error:
                 # Fatal, such as fenced: callers learn it from their own next call. What is in flight is still settled.
                 logger.error("%s", client_error(error, "serving the producer"))
+            self._errors.tell()
             self._room.set()
             with self._flushing:
                 self._flushing.notify_all()

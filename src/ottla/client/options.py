@@ -9,8 +9,6 @@ The defaults are those of Kafka 4.3, with three of our own: `enable.auto.commit`
 without a key stay on a partition for about a batch.
 """
 
-import difflib
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -19,14 +17,14 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaException
 
 from ottla.client.errors import ConfigError, ErrorLog
+from ottla.client.refusals import refusal_text
 
 ACKS_ALL: Final = "all"
 IN_FLIGHT_WITH_IDEMPOTENCE_MAX: Final = 5  # A broker remembers that many batches of a producer and partition.
-UNKNOWN_PROPERTY: Final = re.compile(r'No such configuration property: "(.+)"')
 MOCK_CLUSTER: Final = "test.mock.num.brokers"  # librdkafka's in-process brokers: the one case without an address.
 # Names that are spelt with an underscore in librdkafka or confluent-kafka, too; most are callbacks.
 UNDERSCORED: Final = frozenset({"error_cb", "stats_cb", "throttle_cb", "oauth_cb", "on_commit", "logger", "log_level"})
-# librdkafka writes its log to stderr; what matters comes through `ErrorLog`. Its log callback would be called inside of
+# librdkafka writes its log to stderr; what matters comes through `ErrorLog`. A log callback would be called inside of
 # poll(), where an interrupt then gets lost (SystemError instead of KeyboardInterrupt).
 LOG_CRITICAL: Final = 2
 
@@ -37,6 +35,10 @@ class ClientKind(Enum):
     PRODUCER = "producer"
     CONSUMER = "consumer"
     ADMIN = "admin"
+
+    @property
+    def with_article(self) -> str:
+        return f"an {self.value}" if self is ClientKind.ADMIN else f"a {self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +200,7 @@ def settings(kind: ClientKind, config: Mapping[str, object] | None, /, **options
     for name in given:
         refuse_of_other_kind(kind, name)
     if not given.get("bootstrap.servers") and MOCK_CLUSTER not in given:
-        raise ConfigError(f"a {kind.value} needs bootstrap.servers, such as bootstrap_servers='localhost:9092'")
+        raise ConfigError(f"{kind.with_article} needs bootstrap.servers, such as bootstrap_servers='localhost:9092'")
     kafka = {name: option.default for name, option in table.items() if option.default is not None} | given
     if kind is ClientKind.PRODUCER:
         settle_producer(kafka, given)
@@ -207,12 +209,16 @@ def settings(kind: ClientKind, config: Mapping[str, object] | None, /, **options
     return Settings(kind=kind, kafka=kafka, librdkafka=translated(table, kafka))
 
 
+def other_owner(kind: ClientKind, name: str) -> ClientKind | None:
+    """The kind of client that an option belongs to, where that is not this one."""
+    owners = [other for other, table in TABLES.items() if name in table]
+    return owners[0] if owners and kind not in owners else None
+
+
 def refuse_of_other_kind(kind: ClientKind, name: str) -> None:
-    if name in TABLES[kind]:
-        return
-    owners = [other.value for other, table in TABLES.items() if name in table]
-    if owners:
-        raise ConfigError(f"{name} is an option of a {owners[0]}, this is a {kind.value}")
+    owner = other_owner(kind, name)
+    if owner is not None:
+        raise ConfigError(f"{name} is an option of {owner.with_article}, this is {kind.with_article}")
 
 
 def settle_producer(kafka: dict[str, object], given: Mapping[str, object]) -> None:
@@ -264,16 +270,9 @@ def translated(table: Mapping[str, Option], kafka: Mapping[str, object]) -> dict
 def opened(factory: Callable[[dict[str, Any]], T], chosen: Settings, /, **defaults: object) -> T:
     """librdkafka's client of these settings; what it refuses is told by Kafka's name."""
     try:
-        return factory({"log_level": LOG_CRITICAL, "error_cb": ErrorLog(), **defaults, **chosen.librdkafka})
+        return factory({"log_level": LOG_CRITICAL, "error_cb": ErrorLog().hear, **defaults, **chosen.librdkafka})
     except KafkaException as error:
-        raise refused(chosen, error.args[0].str()) from None
-
-
-def refused(chosen: Settings, reason: str) -> ConfigError:
-    unknown = UNKNOWN_PROPERTY.search(reason)
-    if unknown is None:
-        return ConfigError(f"the {chosen.kind.value}'s options do not go together: {reason}")
-    name = unknown.group(1)
-    near = difflib.get_close_matches(name, TABLES[chosen.kind], n=2)
-    hint = f"did you mean {' or '.join(near)}?" if near else "docs/CLIENT.md lists the options"
-    return ConfigError(f"{name} is no option of a {chosen.kind.value}: {hint}")
+        text = refusal_text(
+            error.args[0].str(), client=chosen.kind.with_article, values=chosen.kafka, known=TABLES[chosen.kind]
+        )
+        raise ConfigError(text) from None

@@ -1,11 +1,13 @@
-"""Records on their way into a coordinator's log: those of one turn of the loop share a batch.
+"""Records on their way into a coordinator's log. Offsets are given out here, before the write: nobody else appends to
+the partition, so they are known.
 
-Offsets are given out here, before the write: nobody else appends to the partition, so they are known. A batch holds the
-records of one transaction or of none.
+Usually a decision is written at once, in a batch of its own. While a write must wait (a roll), those that come behind it
+gather in one batch. A batch holds the records of one transaction or of none.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from ottla.base.clock import Clock
@@ -28,6 +30,7 @@ class PendingWrites:
         self._open_transaction: ProducerIdentity | None = None
         self._sealed: deque[bytearray] = deque()
         self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
+        self._failure: ApiError | None = None
 
     @property
     def is_any_left(self) -> bool:
@@ -37,16 +40,19 @@ class PendingWrites:
         if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes await their write; try again")
 
-    def add(self, key: bytes, value: bytes | None, transaction: ProducerIdentity | None) -> Offset:
-        """The record's offset to be."""
+    def add(self, encoded: Iterable[tuple[bytes, bytes | None]], transaction: ProducerIdentity | None) -> Offset:
+        """Keys and values; the first one's offset to be, the others follow it."""
+        now_ms = self._clock.now_ms()
+        first_offset = self.next_offset
         batch = self._open
-        if batch is None or transaction != self._open_transaction or batch.size_bytes > BATCH_BYTES_MAX:
-            self._seal()
-            batch = self._begin(transaction)
-        batch.append(self._clock.now_ms(), key, value)
-        return self._next()
+        for key, value in encoded:
+            if batch is None or transaction != self._open_transaction or batch.size_bytes > BATCH_BYTES_MAX:
+                batch = self._begin(transaction)
+            batch.append(now_ms, key, value)
+            self.next_offset += 1
+        return first_offset
 
-    def add_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> Offset:
+    def add_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> None:
         self._seal()
         marker = end_transaction_marker(
             ControlType.COMMIT if is_commit else ControlType.ABORT,
@@ -56,13 +62,10 @@ class PendingWrites:
             timestamp=self._clock.now_ms(),
         )
         self._sealed.append(marker)
-        return self._next()
-
-    def _next(self) -> Offset:
         self.next_offset += 1
-        return self.next_offset - 1
 
     def _begin(self, transaction: ProducerIdentity | None) -> BatchBuilder:
+        self._seal()
         producer_id, epoch = transaction or (NO_PRODUCER_ID, NO_EPOCH)
         self._open_transaction = transaction
         self._open = BatchBuilder(producer_id=producer_id, producer_epoch=epoch, transactional=transaction is not None)
@@ -87,15 +90,18 @@ class PendingWrites:
                 waiter.set_result(None)
 
     def written(self, offset: Offset) -> asyncio.Future[None] | None:
-        """None when `offset` is in the log already, else a future of that."""
+        """None when `offset` is in the log already, else a future of that. `ApiError` when it will not be."""
         if offset < self._written_end:
             return None
+        if self._failure is not None:
+            raise self._failure
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append((offset, waiter))
         return waiter
 
     def fail(self, error: ApiError) -> None:
         """Nothing further is written; whoever waits gets `error`."""
+        self._failure = error
         self._open = None
         self._sealed.clear()
         waiters, self._waiters = self._waiters, deque()

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ProtocolError
 from ottla.wire import api
-from ottla.wire.codec import codec_for
+from ottla.wire.codec import Codec, codec_for
 
 RecordMessage: TypeAlias = Any
 """One of the key or value types named in a `RecordTypes` table; a machine's `replay` dispatches on the key's class."""
@@ -27,21 +27,48 @@ class CoordinatorRecord(NamedTuple):
     value_version: int = 0
 
 
+class _RecordType:
+    """One kind of record. Its codecs are looked up once: every commit of every group comes by here."""
+
+    __slots__ = ("_key_codec", "_names", "_value_codecs", "number")
+
+    def __init__(self, number: int, key_name: str, value_name: str) -> None:
+        self.number = _NUMBER.pack(number)
+        self._names = key_name, value_name
+        self._key_codec: Codec[Any] | None = None
+        self._value_codecs: dict[int, Codec[Any]] = {}
+
+    @property
+    def key_codec(self) -> "Codec[Any]":
+        codec = self._key_codec
+        if codec is None:
+            codec = self._key_codec = codec_for(getattr(api, self._names[0]), _KEY_VERSION)
+        return codec
+
+    def value_codec(self, version: int) -> "Codec[Any]":
+        codec = self._value_codecs.get(version)
+        if codec is None:
+            codec = self._value_codecs[version] = codec_for(getattr(api, self._names[1]), version)
+        return codec
+
+
 class RecordTypes:
     """The records of one internal topic: number on disk -> names of the key's and the value's message."""
 
     def __init__(self, names: Mapping[int, tuple[str, str]]) -> None:
-        self._names = names
-        self._numbers = {key_name: _NUMBER.pack(number) for number, (key_name, _) in names.items()}
+        types = {number: _RecordType(number, *pair) for number, pair in names.items()}
+        self._by_number = types
+        self._by_key_name = {key_name: types[number] for number, (key_name, _) in names.items()}
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value."""
-        key = bytearray(self._numbers[type(record.key).__name__])
-        codec_for(type(record.key), _KEY_VERSION).encode_into(record.key, key)
+        record_type = self._by_key_name[type(record.key).__name__]
+        key = bytearray(record_type.number)
+        record_type.key_codec.encode_into(record.key, key)
         if record.value is None:
             return bytes(key), None
         value = bytearray(_NUMBER.pack(record.value_version))
-        codec_for(type(record.value), record.value_version).encode_into(record.value, value)
+        record_type.value_codec(record.value_version).encode_into(record.value, value)
         return bytes(key), bytes(value)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
@@ -49,16 +76,16 @@ class RecordTypes:
         if key is None or len(key) < _NUMBER.size:
             raise ProtocolError("a coordinator record's key begins with the number of its type")
         (number,) = _NUMBER.unpack_from(key)
-        names = self._names.get(number)
-        if names is None:
+        record_type = self._by_number.get(number)
+        if record_type is None:
             return None
-        key_message, _ = codec_for(getattr(api, names[0]), _KEY_VERSION).decode(memoryview(key), _NUMBER.size)
+        key_message, _ = record_type.key_codec.decode(memoryview(key), _NUMBER.size)
         if value is None:
             return CoordinatorRecord(key_message, None)
         if len(value) < _NUMBER.size:
             raise ProtocolError("a coordinator record's value begins with its version")
         (version,) = _NUMBER.unpack_from(value)
-        value_message, _ = codec_for(getattr(api, names[1]), version).decode(memoryview(value), _NUMBER.size)
+        value_message, _ = record_type.value_codec(version).decode(memoryview(value), _NUMBER.size)
         return CoordinatorRecord(key_message, value_message, version)
 
 

@@ -1,10 +1,9 @@
 """Decide, append, replay, commit: the one path on which groups and transactions change.
 
 A runtime holds the machines of one internal topic's partitions that this broker leads. A decision sees every record before
-it, committed or not, because records are replayed at once. Those of one turn of the loop are written together in one batch;
-a reply, and every read a client sees, waits until all that its machine knew is committed. When a write or a commit fails,
-the state is void: the machine is thrown away, whoever waits is told to look for the coordinator again, and the log is
-loaded anew.
+it, committed or not, because records are replayed at once and written right behind. A reply, and every read a client sees,
+waits until all that its machine knew is committed. When a write or a commit fails, the state is void: the machine is thrown
+away, whoever waits is told to look for the coordinator again, and the log is loaded anew.
 
 No await lies between a decision and its replay: two requests cannot decide on the same state.
 """
@@ -15,20 +14,18 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.owned_tasks import OwnedTasks
-from ottla.base.types import Offset
+from ottla.coordinator.loading import Loading
 from ottla.coordinator.machine import CoordinatorLog, Decision, Machine, ProducerIdentity, Submit
 from ottla.coordinator.pending_writes import PendingWrites
 from ottla.coordinator.records import RecordTypes
-from ottla.wire.records import ControlType, batches, control_type_of, records_of
 
 logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
 Reply = TypeVar("Reply")
 
-LOAD_TURN_RECORDS: Final = 500  # Replayed in one turn of the loop.
 RELOAD_SECONDS: Final = 0.1
 
 
@@ -52,6 +49,21 @@ class CoordinatorRuntime(Generic[M]):
         shard.record(decision)
         await shard.all_committed()
         return decision.reply
+
+    async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
+        """Like `submit`, for a reply that other requests complete (a join waits for the group's other members)."""
+        shard = self._ready_shard(index)
+        machine = shard.machine
+        decision = decide(machine)
+        try:
+            shard.record(decision)
+            reply = await decision.reply
+        finally:
+            decision.reply.cancel()  # Where it is not completed, nobody listens any more: the machine can see that.
+        if shard.machine is not machine or not shard.is_ready:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._topic}-{index} was loaded anew meanwhile")
+        await shard.all_committed()
+        return reply
 
     async def append_marker(
         self, index: int, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int
@@ -133,10 +145,11 @@ class _Shard(Generic[M]):
         self._check_writable(transaction)
         # All are encoded before any is replayed: a decision happens whole or not at all.
         encoded = [self._record_types.encode(record) for record in decision.records]
-        for record, (key, value) in zip(decision.records, encoded, strict=True):
-            offset = self.writes.add(key, value, transaction)
+        offset = self.writes.add(encoded, transaction)
+        for record in decision.records:
             self.machine.replay(record, offset=offset, transaction=transaction)
-        self._write_soon()
+            offset += 1
+        self._write_pending()
 
     def _check_writable(self, transaction: ProducerIdentity | None) -> None:
         refusal = self.log.refusal()
@@ -150,7 +163,7 @@ class _Shard(Generic[M]):
         self._check_writable(transaction)
         self.writes.add_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
         self.machine.replay_marker(transaction, is_commit=is_commit)
-        self._write_soon()
+        self._write_pending()
 
     async def all_committed(self) -> None:
         """Until everything replayed so far is committed."""
@@ -182,9 +195,10 @@ class _Shard(Generic[M]):
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write_soon(self) -> None:
-        if self._writer is None and self.writes.is_any_left:
-            self._writer = self._tasks.spawn(self._write(), name=f"write {self._name}")
+    def _write_pending(self) -> None:
+        """At once, as a rule; behind a write that waits, in its turn."""
+        if self._writer is None:
+            self._writer = self._tasks.start(self._write(), name=f"write {self._name}")
 
     async def _write(self) -> None:
         try:
@@ -227,7 +241,7 @@ class _Shard(Generic[M]):
         while True:
             machine = self._new_machine(self._submit_soon)
             try:
-                await self._replay_log(machine)
+                await Loading(self._name, self.log, self._record_types, machine).run()
             except ApiError as error:
                 machine.unload(self._not_known(error))
                 logger.warning("a coordinator cannot be loaded", extra={"partition": self._name, "reason": str(error)})
@@ -239,41 +253,3 @@ class _Shard(Generic[M]):
         self._loader = None
         self.is_ready = True
         machine.start()
-
-    async def _replay_log(self, machine: M) -> None:
-        offset = 0
-        replayed = 0
-        while data := await self.log.read(offset):
-            for batch in batches(memoryview(data)):
-                header = batch.header
-                offset = header.next_offset
-                producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-                transaction = producer if header.is_transactional else None
-                if header.is_control:
-                    self._replay_control(machine, producer, batch.view)
-                    continue
-                for record in records_of(batch.view):
-                    self._replay_record(machine, record.offset, record.key, record.value, transaction)
-                    replayed += 1
-                    if replayed % LOAD_TURN_RECORDS == 0:
-                        await asyncio.sleep(0)
-        invariant(offset <= self.log.end_offset, "nobody else appends while a coordinator is loaded", offset=offset)
-
-    def _replay_record(
-        self, machine: M, offset: Offset, key: bytes | None, value: bytes | None, transaction: ProducerIdentity | None
-    ) -> None:
-        try:
-            record = self._record_types.decode(key, value)
-        except ProtocolError as error:
-            logger.error(
-                "passing over a record", extra={"partition": self._name, "offset": offset, "reason": str(error)}
-            )
-            return
-        if record is not None:
-            machine.replay(record, offset=offset, transaction=transaction)
-
-    def _replay_control(self, machine: M, producer: ProducerIdentity, batch: memoryview) -> None:
-        for record in records_of(batch):
-            control_type = control_type_of(record.key)
-            if control_type in (ControlType.COMMIT, ControlType.ABORT):
-                machine.replay_marker(producer, is_commit=control_type is ControlType.COMMIT)

@@ -50,7 +50,7 @@ class AppendResult(NamedTuple):
 
 
 class AppendableLog(ReadableLog):
-    __slots__ = ("_flush_messages", "_is_append_time", "_limits", "_unsynced_directories")
+    __slots__ = ("_flush_messages", "_is_append_time", "_limits", "_roll_after_ms", "_unsynced_directories")
 
     _unsynced_directories: tuple[str, ...]  # With names of new files in them.
 
@@ -60,6 +60,7 @@ class AppendableLog(ReadableLog):
         self._limits = BatchLimits(config)
         self._is_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         self._flush_messages = config.flush_messages
+        self._roll_after_ms = config.roll_after_ms - config.segment_jitter_ms
         self._advance_end(self.log_end_offset)
 
     def append_as_leader(self, batch: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendResult:
@@ -90,6 +91,29 @@ class AppendableLog(ReadableLog):
         invariant(header.size_bytes == len(batch), "exactly one batch", declared=header.size_bytes, size=len(batch))
         if header.producer_id >= 0:
             self.producer_state.check_epoch(header.producer_id, header.producer_epoch)
+        return self._append(batch, header, leader_epoch, now_ms)
+
+    def append_marker(
+        self,
+        batch: memoryview,
+        *,
+        leader_epoch: LeaderEpoch,
+        now_ms: TimestampMs,
+        coordinator_epoch: int,
+        is_epoch_raised: bool,
+    ) -> AppendResult:
+        """The end of a transaction, as its coordinator decided. One that has been appended before is not repeated where
+        that can be told, that is where epochs are raised with every end."""
+        header = parse_header(batch)
+        is_new = self.producer_state.check_marker(
+            header.producer_id,
+            header.producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            is_epoch_raised=is_epoch_raised,
+        )
+        if not is_new:
+            last_offset = self.log_end_offset - 1
+            return AppendResult(last_offset, last_offset, NO_TIMESTAMP, True)
         return self._append(batch, header, leader_epoch, now_ms)
 
     def _append(
@@ -199,7 +223,7 @@ class AppendableLog(ReadableLog):
         config = self.config
         return (
             size + incoming_bytes > config.segment_bytes
-            or now_ms - segment.first_append_ms > config.segment_ms - config.segment_jitter_ms
+            or now_ms - segment.first_append_ms > self._roll_after_ms
             or self.log_end_offset - segment.base_offset > _RELATIVE_OFFSET_FULL
             or segment.index_entry_count >= config.segment_index_bytes // INDEX_ENTRY_BYTES
         )

@@ -58,6 +58,11 @@ class LogConfig:
         return CleanupPolicy.COMPACT in self.cleanup_policy
 
     @property
+    def roll_after_ms(self) -> int:
+        """`segment.ms`; a compacted log is not kept from cleaning its records in time by a segment that stays open."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
     def compression_level(self) -> int | None:
         """The level for `compression_type`, where that codec has levels."""
         match self.compression_type:

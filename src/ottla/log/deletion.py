@@ -4,7 +4,7 @@ Readers that hold a file go on reading it. The delay (`file.delete.delay.ms`) is
 renamed files are removed when the partition is opened. All blocking.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.base.disk import Disk
 from ottla.log import file_names
@@ -27,10 +27,11 @@ def remove_deleted(disk: Disk, segments: Iterable[Segment]) -> None:
             disk.remove(segment.path(suffix) + file_names.DELETED)
 
 
-def remove_files(disk: Disk, segments: Iterable[Segment]) -> None:
+def remove_files(disk: Disk, segments: Sequence[Segment]) -> None:
     """Without the detour: of segments that were cut off by recovery or truncation. The caller syncs the directory: if a
-    crash brought one back, it might continue a log that has long gone another way."""
-    for segment in segments:
+    crash brought one back, it might continue a log that has long gone another way. The last goes first, so that a crash
+    in between leaves no hole."""
+    for segment in reversed(segments):
         segment.forget_handle()
         for suffix in file_names.SEGMENT_SUFFIXES:
             disk.remove(segment.path(suffix))

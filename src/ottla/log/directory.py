@@ -28,6 +28,7 @@ class LogDirectory:
         "_handles",
         "_log_starts",
         "_recovery_points",
+        "cleaned_ends",
         "directory_id",
         "high_watermarks",
         "last_broker_epoch",
@@ -45,6 +46,7 @@ class LogDirectory:
         self._recovery_points = self._read_checkpoint(OffsetCheckpoint.RECOVERY_POINT)
         self._log_starts = self._read_checkpoint(OffsetCheckpoint.LOG_START)
         self.high_watermarks = self._read_checkpoint(OffsetCheckpoint.REPLICATION)
+        self.cleaned_ends = self._read_checkpoint(OffsetCheckpoint.CLEANER)
 
     @classmethod
     def open(
@@ -128,6 +130,8 @@ class LogDirectory:
         self._disk.rename(log.directory, target)
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
             offsets.pop(log.topic_partition, None)
+        if self.cleaned_ends.pop(log.topic_partition, None) is not None:
+            self._write_cleaned_ends()  # At once: a topic of the same name begins dirty.
         return target
 
     def remove_deleted(self, path: str) -> None:
@@ -151,6 +155,14 @@ class LogDirectory:
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         self.high_watermarks = dict(high_watermarks)
         write_offsets(self._disk, self.path, OffsetCheckpoint.REPLICATION, high_watermarks)
+
+    def write_cleaned_end(self, topic_partition: TopicPartition, offset: Offset) -> None:
+        """How far compaction has come in a log: below it every key occurs once."""
+        self.cleaned_ends[topic_partition] = offset
+        self._write_cleaned_ends()
+
+    def _write_cleaned_ends(self) -> None:
+        write_offsets(self._disk, self.path, OffsetCheckpoint.CLEANER, self.cleaned_ends)
 
     def close(self, logs: Iterable[PartitionLog], *, broker_epoch: int) -> None:
         """A clean shutdown: logs first, then their checkpoints, the marker last."""

@@ -44,7 +44,8 @@ def _finish_swap(disk: Disk, directory: str, swaps: list[str], names: dict[str, 
         if parts and parts[1] in file_names.SEGMENT_SUFFIXES and start <= parts[0] < end:
             logger.info("removing %s: a finished compaction replaces it", join(directory, name))
             disk.remove(join(directory, name))
-    for name in swaps:
+    disk.sync_directory(directory)  # Not one of them may come back once the `.swap` names are gone.
+    for name in sorted(swaps, key=lambda name: not name.endswith(file_names.LOG + file_names.SWAP)):
         disk.rename(join(directory, name), join(directory, name.removesuffix(file_names.SWAP)))
 
 
@@ -54,7 +55,8 @@ def _covered_offsets(disk: Disk, directory: str, swaps: list[str], names: dict[s
     end = 0
     for name in log_swaps:
         file = disk.open(join(directory, name))
-        end = max(end, _offset(name), *(h.next_offset for _, h in scan_headers(file, 0, names[name])), 0)
+        for _, header in scan_headers(file, 0, names[name]):
+            end = max(end, header.next_offset)
         file.close()
     return min((_offset(name) for name in log_swaps), default=0), end
 

@@ -74,6 +74,11 @@ class OffsetIndex:
         slot = bisect_right(self._positions, position)
         return self._positions[slot - 1] if slot else 0
 
+    def offset_behind(self, position: int) -> int | None:
+        """A relative offset that lies behind every batch that begins before `position`, if an entry tells one."""
+        slot = bisect_left(self._positions, position)
+        return self._relative_offsets[slot] if slot < len(self._relative_offsets) else None
+
     def truncate(self, relative_offset: int) -> None:
         """Forgets the entries at or above an offset."""
         slot = bisect_left(self._relative_offsets, relative_offset)

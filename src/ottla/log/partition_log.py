@@ -18,6 +18,7 @@ from ottla.base.types import Offset, TimestampMs, TopicId, TopicPartition
 from ottla.log import file_names, retention
 from ottla.log.appendable_log import AppendableLog, AppendResult
 from ottla.log.checkpoints import encode_epochs
+from ottla.log.compaction.job import CleanedSegment
 from ottla.log.config import LogConfig
 from ottla.log.deletion import remove_deleted, remove_files, rename_deleted
 from ottla.log.handles import HandleCache
@@ -217,6 +218,59 @@ class PartitionLog(AppendableLog):
     def _start_at(self, offset: Offset) -> None:
         self.log_start_offset = offset
         self.epochs.truncate_start(offset)
+
+    # Compaction
+
+    def prepare_swap(self, cleaned: CleanedSegment) -> Segment:
+        """Blocking. From here on a restart would put the cleaned segment in place; the log does not know it yet.
+
+        It is complete on stable storage, names included, before `finish_swap` removes anything.
+        """
+        segment = Segment(
+            self._disk,
+            self.directory,
+            cleaned.base_offset,
+            self._handles,
+            index_interval_bytes=self.config.index_interval_bytes,
+            size=cleaned.size_bytes,
+            name_ending=file_names.CLEANED,
+        )
+        try:
+            segment.rename(file_names.SWAP)
+            self._disk.sync_directory(self.directory)
+            segment.pin()
+        except OSError:
+            self.discard_cleaned(cleaned)
+            raise
+        return segment
+
+    def complete_swap(self, replaced: Sequence[Segment], segment: Segment) -> None:
+        """Readers find the cleaned segment; who still holds one of the others reads it to the end of its slice."""
+        for old in replaced:
+            old.is_replaced = True
+            old.forget_handle()
+            if old.base_offset != segment.base_offset:
+                self.snapshots.forget(old.base_offset)
+        segment.is_sealed = True
+        self.segments.replace(replaced, segment)
+
+    def finish_swap(self, replaced: Sequence[Segment], segment: Segment) -> None:
+        """Blocking. The names follow. If it fails, this log is right in memory and a restart makes it so on disk."""
+        for old in replaced:
+            for suffix in file_names.SEGMENT_SUFFIXES:
+                self._disk.remove(old.path(suffix))
+            if old.base_offset != segment.base_offset:
+                self._disk.remove(old.path(file_names.PRODUCER_SNAPSHOT))
+        self._disk.sync_directory(self.directory)  # Not one of them may come back beside the new one.
+        segment.rename("")
+        self._disk.sync_directory(self.directory)
+        segment.unpin()
+
+    def discard_cleaned(self, cleaned: CleanedSegment) -> None:
+        """Blocking. Instead of a swap, or after one that could not be prepared."""
+        for suffix in file_names.SEGMENT_SUFFIXES:
+            for ending in (file_names.CLEANED, file_names.SWAP):
+                self._disk.remove(join(self.directory, file_names.stem(cleaned.base_offset) + suffix + ending))
 
     # Truncation
 

@@ -152,12 +152,32 @@ class ProducerState:
         self._unreplicated_transactions.append(completed)
         return completed
 
+    def check_marker(
+        self, producer_id: ProducerId, epoch: int, *, coordinator_epoch: int, is_epoch_raised: bool
+    ) -> bool:
+        """Whether the marker ends anything or fences anybody; `False` if it is one that came before. `ApiError` from a
+        coordinator or of an epoch that others took over from."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return True
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {producer.coordinator_epoch} has taken over from {coordinator_epoch}",
+            )
+        is_open = producer.transaction_first_offset >= 0
+        if epoch < producer.epoch or (is_epoch_raised and is_open and epoch == producer.epoch):
+            raise _old_epoch(producer_id, epoch, producer.epoch)
+        return is_open or epoch > producer.epoch or not is_epoch_raised
+
     @property
     def first_undecided_offset(self) -> Offset | None:
         return next(iter(self._open_transactions), None)
 
     def first_unstable_offset(self, high_watermark: Offset) -> Offset | None:
         """The first offset readers of committed data may not pass: undecided, or decided by a marker not replicated."""
+        if not self._open_transactions and not self._unreplicated_transactions:
+            return None
         self._unreplicated_transactions = [
             completed for completed in self._unreplicated_transactions if completed.last_offset >= high_watermark
         ]

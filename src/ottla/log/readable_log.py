@@ -5,6 +5,7 @@ configuration promises, and watermarks and acknowledgements go by that one. Belo
 Reads do not block where `is_cached` says so; any other read is for a worker thread, and may run beside appends.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.base.disk import Disk, File
@@ -16,9 +17,10 @@ from ottla.log.epoch_cache import EpochEnd
 from ottla.log.handles import HandleCache
 from ottla.log.producer_state import ProducerState
 from ottla.log.recovery import LoadedLog
-from ottla.log.segment import BatchPlace, Segment
+from ottla.log.segment import BatchPlace, Segment, SegmentReplaced
 from ottla.log.segment_list import SegmentList
 from ottla.log.timestamp_lookup import TimestampedOffset
+from ottla.log.transaction_index import AbortedTransaction, aborted_between
 
 
 class LogSlice(NamedTuple):
@@ -113,10 +115,38 @@ class ReadableLog:
             else:
                 limit = self.segments.end_position(segment, up_to_offset)
             return _slice(segment, limit, place, max_bytes, min_one_batch)
+        except SegmentReplaced:
+            return self.read(offset, max_bytes, up_to_offset=up_to_offset, min_one_batch=min_one_batch)
         except FileNotFoundError:
             if offset < self.log_start_offset:  # Retention has overtaken this reader in its thread.
                 raise self._out_of_range(offset) from None
             raise
+
+    def read_committed(
+        self, offset: Offset, max_bytes: int, *, up_to_offset: Offset, min_one_batch: bool = True
+    ) -> tuple[LogSlice, list[AbortedTransaction]]:
+        """As `read`, with the aborted transactions that a reader passes over in what it gets, and perhaps a few more."""
+        before = self.segments.from_offset(offset)
+        with suppress(SegmentReplaced):
+            found = self.read(offset, max_bytes, up_to_offset=up_to_offset, min_one_batch=min_one_batch)
+            aborted = self._aborted_in(found, offset, up_to_offset) if found.size else []
+            if not any(segment.is_replaced for segment in before):
+                return found, aborted
+        # Compaction came in between: the slice may be of the old segments and the transactions of the new ones.
+        return self.read_committed(offset, max_bytes, up_to_offset=up_to_offset, min_one_batch=min_one_batch)
+
+    def _aborted_in(self, found: LogSlice, offset: Offset, up_to_offset: Offset) -> list[AbortedTransaction]:
+        segments = self.segments.from_offset(found.first_offset)
+        behind = segments[0].offset_behind(found.position + found.size)
+        if behind is None and len(segments) > 1:
+            behind = segments[1].base_offset
+        if behind is not None:
+            up_to_offset = min(behind, up_to_offset)
+        return aborted_between(segments, offset, up_to_offset)
+
+    def are_aborted_cached(self, offset: Offset) -> bool:
+        """Whether `read_committed(offset)` needs no disk to tell what was aborted."""
+        return all(segment.knows_aborted for segment in self.segments.from_offset(offset))
 
     def _out_of_range(self, offset: Offset) -> ApiError:
         return ApiError(
@@ -134,11 +164,17 @@ class ReadableLog:
 
     def offset_for_timestamp(self, timestamp: TimestampMs) -> TimestampedOffset | None:
         """Blocking. The first record at or after a time."""
-        return timestamp_lookup.first_at_or_after(list(self.segments), timestamp, self.log_start_offset)
+        try:
+            return timestamp_lookup.first_at_or_after(list(self.segments), timestamp, self.log_start_offset)
+        except SegmentReplaced:
+            return self.offset_for_timestamp(timestamp)
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """Blocking. The record with the largest timestamp."""
-        return timestamp_lookup.latest(list(self.segments))
+        try:
+            return timestamp_lookup.latest(list(self.segments))
+        except SegmentReplaced:
+            return self.offset_of_max_timestamp()
 
     @property
     def latest_epoch(self) -> LeaderEpoch:
@@ -150,7 +186,9 @@ class ReadableLog:
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Up to where (exclusive) every transaction is decided, and the decision replicated."""
         unstable = self.producer_state.first_unstable_offset(high_watermark)
-        return high_watermark if unstable is None else min(high_watermark, unstable)
+        if unstable is None:
+            return high_watermark
+        return min(high_watermark, max(unstable, self.log_start_offset))
 
 
 def _slice(segment: Segment, limit: int, place: BatchPlace, max_bytes: int, min_one_batch: bool) -> LogSlice:

@@ -261,6 +261,8 @@ def _recover_segment(
             break
         if batch.position == 0:
             _note_first_append(segment, header.max_timestamp, loading.now_ms)
+        if header.base_offset != next_offset:
+            segment.forget_recent()  # Compaction has left a gap.
         segment.index_batch(
             batch.position, header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp
         )

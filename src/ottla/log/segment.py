@@ -7,7 +7,7 @@ sealed or closed. Invariants: `size` counts whole batches only (a failed write i
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from posixpath import join
 from typing import Final, NamedTuple
@@ -37,6 +37,10 @@ class BatchPlace(NamedTuple):
     is_recent: bool
 
 
+class SegmentReplaced(FileNotFoundError):
+    """Compaction has put another segment in this one's place while a thread was using it: look it up again."""
+
+
 class Segment:
     __slots__ = (
         "_aborted",
@@ -55,9 +59,11 @@ class Segment:
         "are_indexes_saved",
         "base_offset",
         "first_append_ms",
+        "is_replaced",
         "is_sealed",
         "max_timestamp",
         "max_timestamp_offset",
+        "name_ending",
         "size",
         "used",
     )
@@ -71,11 +77,14 @@ class Segment:
         *,
         index_interval_bytes: int,
         size: int = 0,
+        name_ending: str = "",
     ) -> None:
         """A segment whose files are there already. Its indexes are read when they are first needed."""
         self.base_offset = base_offset
         self.size = size
+        self.name_ending = name_ending  # `.cleaned` and `.swap` while compaction puts it in place.
         self.is_sealed = False
+        self.is_replaced = False
         self.first_append_ms: TimestampMs = NO_TIMESTAMP
         self.max_timestamp: TimestampMs = TIMESTAMP_NOT_READ if size else NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
@@ -97,10 +106,19 @@ class Segment:
 
     @classmethod
     def create(
-        cls, disk: Disk, directory: str, base_offset: Offset, handles: HandleCache, *, index_interval_bytes: int
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: Offset,
+        handles: HandleCache,
+        *,
+        index_interval_bytes: int,
+        name_ending: str = "",
     ) -> "Segment":
         """A new, empty segment with its files; none of them stays behind where one cannot be made. Blocking."""
-        segment = cls(disk, directory, base_offset, handles, index_interval_bytes=index_interval_bytes)
+        segment = cls(
+            disk, directory, base_offset, handles, index_interval_bytes=index_interval_bytes, name_ending=name_ending
+        )
         try:
             for suffix in (file_names.OFFSET_INDEX, file_names.TIME_INDEX):
                 disk.open(segment.path(suffix), create=True).close()
@@ -119,7 +137,7 @@ class Segment:
         return f"Segment(base_offset={self.base_offset}, size={self.size}, is_sealed={self.is_sealed})"
 
     def path(self, suffix: str) -> str:
-        return join(self._directory, file_names.stem(self.base_offset) + suffix)
+        return join(self._directory, file_names.stem(self.base_offset) + suffix + self.name_ending)
 
     # The file
 
@@ -127,9 +145,16 @@ class Segment:
         self.used = True
         file = self._file
         if file is None:
-            file = self._file = self._disk.open(self.path(file_names.LOG))
+            file = self._disk.open(self.path(file_names.LOG))
+            self._require_current()
+            self._file = file
             self._handles.admit(self)
         return file
+
+    def _require_current(self) -> None:
+        """After anything was read by name: the name may belong to the segment in our place already."""
+        if self.is_replaced:
+            raise SegmentReplaced(f"{self.path(file_names.LOG)} was compacted")
 
     def release_handle(self) -> None:
         """For the handle cache: drops the file, and of a sealed segment the indexes, which are on disk."""
@@ -141,6 +166,26 @@ class Segment:
         if self._file is not None:
             self._handles.forget(self)
         self.release_handle()
+
+    # Taking another's place
+
+    def rename(self, name_ending: str) -> None:
+        """Blocking. Of a segment whose files nobody opens by name meanwhile; the log file comes first."""
+        for suffix in file_names.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(self.name_ending) + name_ending)
+        self.name_ending = name_ending
+
+    def pin(self) -> None:
+        """Blocking. Everything is in memory and stays there: readers need no name until `unpin`."""
+        self._file = self._disk.open(self.path(file_names.LOG))
+        self.indexes()
+        self.aborted_transactions()
+        self.are_indexes_saved = True
+
+    def unpin(self) -> None:
+        self._handles.admit(self)
 
     # Writing
 
@@ -237,6 +282,16 @@ class Segment:
             return positions[bisect_right(positions, position) - 1]
         return 0 if self._offset_index is None else self._offset_index.last_batch_before(position)
 
+    def offset_behind(self, position: int) -> Offset | None:
+        """An offset behind every batch that begins before `position`, as close as memory tells; None if it tells none."""
+        positions = self._recent_positions
+        if positions and position >= positions[0]:
+            slot = bisect_left(positions, position)
+            offsets = self._recent_offsets  # The loop cuts this one first: never too small, but perhaps too short.
+            return offsets[slot] if slot < len(offsets) else None
+        relative = None if self._offset_index is None else self._offset_index.offset_behind(position)
+        return None if relative is None else self.base_offset + relative
+
     def has_recent(self, offset: Offset) -> bool:
         return bool(self._recent_offsets) and offset >= self._recent_offsets[0] and self._file is not None
 
@@ -304,6 +359,7 @@ class Segment:
         try:
             offset_index = OffsetIndex.decode(self._disk.read(self.path(file_names.OFFSET_INDEX)))
             time_index = TimeIndex.decode(self._disk.read(self.path(file_names.TIME_INDEX)))
+            self._require_current()
             last_position = offset_index.floor_position(RELATIVE_OFFSET_MAX)
             if last_position >= self.size or not len(time_index):
                 raise ValueError("the indexes are not those of this log")
@@ -344,6 +400,7 @@ class Segment:
             file = self._disk.open(self.path(file_names.TIME_INDEX))
             entry = file.pread(TIME_ENTRY_BYTES, max(file.size() - TIME_ENTRY_BYTES, 0))
             file.close()
+            self._require_current()
             last = TimeIndex.decode(entry).last
             self.max_timestamp, self.max_timestamp_offset = last.timestamp, self.base_offset + last.relative_offset
         except (FileNotFoundError, ValueError):
@@ -351,11 +408,18 @@ class Segment:
 
     # Aborted transactions
 
+    @property
+    def knows_aborted(self) -> bool:
+        """Whether `aborted_transactions` would not wait for the disk."""
+        return self._aborted is not None
+
     def aborted_transactions(self) -> list[AbortedTransaction]:
         """Those that a marker in this segment has aborted. Blocking the first time."""
         if self._aborted is None:
             path = self.path(file_names.TRANSACTION_INDEX)
-            self._aborted = list(decode_entries(self._disk.read(path))) if self._disk.exists(path) else []
+            aborted = list(decode_entries(self._disk.read(path))) if self._disk.exists(path) else []
+            self._require_current()
+            self._aborted = aborted
         return self._aborted
 
     def note_aborted(self, completed: CompletedTransaction, last_stable_offset: Offset) -> None:

@@ -4,7 +4,7 @@ Segment boundaries are the only index over the whole log: a segment holds the of
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from ottla.base.errors import invariant
 from ottla.base.types import Offset
@@ -45,6 +45,13 @@ class SegmentList:
         """The last segment that begins at or before `offset`."""
         return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
 
+    def between(self, base_offset: Offset, end_offset: Offset) -> list[Segment] | None:
+        """The sealed segments that hold exactly these offsets; `None` where no segment begins at one of both."""
+        base_offsets = self._base_offsets
+        if base_offset not in base_offsets or end_offset not in base_offsets:
+            return None
+        return self._segments[base_offsets.index(base_offset) : base_offsets.index(end_offset)]
+
     def find(self, offset: Offset) -> tuple[Segment, BatchPlace] | None:
         """The first batch that holds `offset` or anything after it. Goes on to the next segment where one ends early
         (compaction leaves gaps), so that a reader never stands still."""
@@ -72,6 +79,15 @@ class SegmentList:
         self.active.is_sealed = True
         self.active.forget_recent()
         self._replace([*self._segments, segment])
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """One segment for its sealed neighbours, of which the first has its base offset."""
+        invariant(self.active not in old, "the active segment stays")
+        first = self._base_offsets.index(new.base_offset)
+        invariant(
+            self._segments[first : first + len(old)] == list(old), "neighbours, in order", base_offset=new.base_offset
+        )
+        self._replace([*self._segments[:first], new, *self._segments[first + len(old) :]])
 
     def remove(self, segments: Collection[Segment]) -> None:
         self._replace([segment for segment in self._segments if segment not in segments])

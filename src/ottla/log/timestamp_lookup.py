@@ -33,16 +33,29 @@ def first_at_or_after(
 def latest(segments: Sequence[Segment]) -> TimestampedOffset | None:
     """The record with the largest timestamp of all, the first of several."""
     holders = [segment for segment in segments if segment.size and _max_timestamp(segment) >= 0]
-    if not holders:
-        return None
-    segment = max(holders, key=lambda holder: holder.max_timestamp)
+    best: TimestampedOffset | None = None
+    for segment in sorted(holders, key=lambda holder: -holder.max_timestamp):
+        if best is not None and best.timestamp >= segment.max_timestamp:
+            break
+        found = _latest_in_segment(segment)
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
+    return best
+
+
+def _latest_in_segment(segment: Segment) -> TimestampedOffset | None:
+    file = segment.handle()
     place = segment.find(segment.max_timestamp_offset)
-    if place is None:
+    start = 0 if place is None else place.position
+    first = next(scan_headers(file, start, segment.size), None)
+    if first is None or not first.header.record_count:
+        # Compaction took the records of that batch and left its timestamp: all others are looked at.
+        filled = [batch for batch in scan_headers(file, 0, segment.size) if batch.header.record_count]
+        first = max(filled, key=lambda batch: batch.header.max_timestamp, default=None)
+    if first is None:
         return None
-    batch = segment.handle().pread(place.size_bytes, place.position)
-    record = latest_record(batch)
-    epoch = next(scan_headers(segment.handle(), place.position, segment.size)).header.partition_leader_epoch
-    return TimestampedOffset(record.offset, record.timestamp, epoch) if record else None
+    record = latest_record(file.pread(first.header.size_bytes, first.position))
+    return TimestampedOffset(record.offset, record.timestamp, first.header.partition_leader_epoch) if record else None
 
 
 def _max_timestamp(segment: Segment) -> TimestampMs:

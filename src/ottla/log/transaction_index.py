@@ -6,7 +6,7 @@ order of the markers. The file is there only where something was aborted, and wr
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.types import Offset, ProducerId
 
@@ -31,3 +31,21 @@ def decode_entries(data: bytes) -> Iterator[AbortedTransaction]:
         if version != _VERSION:
             raise ValueError(f"transaction index entry of version {version}")
         yield AbortedTransaction(*fields)
+
+
+class HasAborted(Protocol):
+    def aborted_transactions(self) -> list[AbortedTransaction]: ...
+
+
+def aborted_between(
+    segments: Iterable[HasAborted], from_offset: Offset, up_to_offset: Offset
+) -> list[AbortedTransaction]:
+    """Those with records in a range of offsets; `segments` begin with the one of `from_offset`. Blocking."""
+    found: list[AbortedTransaction] = []
+    for segment in segments:
+        for aborted in segment.aborted_transactions():
+            if aborted.last_offset >= from_offset and aborted.first_offset < up_to_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= up_to_offset:
+                return found  # What was decided later begins behind the range.
+    return found

@@ -18,12 +18,16 @@ from typing import Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
-from ottla.base.types import LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition
+from ottla.base.types import LeaderEpoch, NodeId, Offset, ProducerId, TimestampMs, TopicId, TopicPartition
 from ottla.base.workers import Workers
+from ottla.log.compaction.job import CleanedSegment
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendResult, LogSlice, PartitionLog, SidecarsUnsaved
 from ottla.log.segment import Segment
+from ottla.log.transaction_index import AbortedTransaction
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.replica.storage import Storage
+from ottla.replica.transaction_guards import TransactionGuards
 from ottla.wire.records import has_keyless_record, recompress
 
 logger = logging.getLogger(__name__)
@@ -31,6 +35,12 @@ logger = logging.getLogger(__name__)
 NEVER: Final = 2**63 - 1  # Kafka's default of flush.messages and flush.ms.
 FLUSH_TIMER_MS_MAX: Final = 7 * 24 * 3600 * 1000  # Beyond a week there is no point in a timer.
 APPENDS_QUEUED_MAX: Final = 1024  # Behind one roll or re-compression; past it the producer is told to retry.
+
+
+class Append(Protocol):
+    """How the log takes in a batch, once it is its turn."""
+
+    def __call__(self, batch: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendResult: ...
 
 
 class Watcher(Protocol):
@@ -48,11 +58,13 @@ class Partition:
         "_flush_timer",
         "_flushes",
         "_flushing",
+        "_guards",
         "_inspects",
         "_watchers",
         "_workers",
         "deleted",
         "high_watermark",
+        "is_internal",
         "leader_epoch",
         "leader_id",
         "log",
@@ -81,6 +93,8 @@ class Partition:
         self.high_watermark: Offset = log.durable_end_offset
         log.epochs.assign(leader_epoch, log.log_end_offset)
         self.deleted = False
+        self.is_internal = topic_partition.topic in INTERNAL_TOPICS
+        self._guards: TransactionGuards | None = None
         self._clock = clock
         self._workers = workers
         self.storage = storage
@@ -99,44 +113,75 @@ class Partition:
 
         `ApiError` when it is refused or when the disk is; the log is unchanged then.
         """
-        if not self._append_busy:
-            now_ms = self._clock.now_ms()
-            if (is_own or not self._inspects) and not self.log.should_roll(len(batch), now_ms):
-                return self._append_now(batch, now_ms, is_own)
-        else:
-            await self._wait_for_turn()
-        self._append_busy = True
-        # A task of its own: a client that goes away must not leave a roll half done and the turn given up.
-        return await asyncio.shield(self.storage.tasks.spawn(self._append_in_turn(batch, is_own), name="append"))
+        appended = self.begin_append(batch, self.log.append_own if is_own else None)
+        # A task of its own: a caller that goes away must not leave a roll half done and the turn given up.
+        return appended if isinstance(appended, AppendResult) else await asyncio.shield(appended)
 
-    async def _append_in_turn(self, batch: memoryview, is_own: bool) -> AppendResult:
+    def begin_append(
+        self, batch: memoryview, append_own: Append | None = None
+    ) -> "AppendResult | asyncio.Task[AppendResult]":
+        """Takes the batch's place in the order of appends: done on return, unless something must be waited for.
+
+        `append_own`: how the log takes in a batch that this broker has built; a client's is checked and inspected.
+        """
+        turn: asyncio.Future[None] | None = None
+        if self._append_busy:
+            turn = self._queue_up()
+        else:
+            now_ms = self._clock.now_ms()
+            if (append_own is not None or not self._inspects) and not self.log.should_roll(len(batch), now_ms):
+                return self._append_now(batch, now_ms, append_own)
+            self._append_busy = True
+        return self.storage.tasks.spawn(self._append_in_turn(turn, batch, append_own), name="append")
+
+    @property
+    def guards(self) -> TransactionGuards:
+        """Producers about to open a transaction here."""
+        if self._guards is None:
+            self._guards = TransactionGuards()
+        return self._guards
+
+    def is_in_transaction(self, producer_id: ProducerId, producer_epoch: int) -> bool:
+        """Whether its next batch goes on with an open transaction. Not known while appends are in line: one of them may
+        be the marker."""
+        producer = self.log.producer_state.producers.get(producer_id)
+        if producer is None or self._append_busy:
+            return False
+        return producer.epoch == producer_epoch and producer.transaction_first_offset >= 0
+
+    async def _append_in_turn(
+        self, turn: "asyncio.Future[None] | None", batch: memoryview, append_own: Append | None
+    ) -> AppendResult:
+        if turn is not None:
+            await turn
         try:
-            return await self._append_prepared(batch, is_own)
+            return await self._append_prepared(batch, append_own)
         finally:
             self._append_busy = False
             self._wake_next_append()
 
-    def _append_now(self, batch: memoryview, now_ms: TimestampMs, is_own: bool) -> AppendResult:
+    def _append_now(self, batch: memoryview, now_ms: TimestampMs, append_own: Append | None) -> AppendResult:
         if self.deleted or self.storage.is_refusing:
             self._require_writable()
         log = self.log
-        append = log.append_own if is_own else log.append_as_leader
+        append = append_own or log.append_as_leader
         try:
             result = append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except OSError as error:
             raise self._storage_failed(error) from error
         if not result.is_duplicate:
             if log.durable_end_offset > self.high_watermark:
-                self._advance(len(batch))
+                # A marker makes more readable than its own bytes: whoever waits looks again.
+                self._advance(len(batch) if append_own is None else 0)
             if self._flushes:
                 self._request_flush()
         return result
 
-    async def _append_prepared(self, batch: memoryview, is_own: bool) -> AppendResult:
+    async def _append_prepared(self, batch: memoryview, append_own: Append | None) -> AppendResult:
         """The slow way: look into the batch, re-compress it or roll in a worker first. Nobody else appends meanwhile."""
         self._require_writable()
         log = self.log
-        if self._inspects and not is_own:
+        if self._inspects and append_own is None:
             try:
                 async with self.storage.inspections:
                     batch = await self._inspect(batch)
@@ -144,7 +189,7 @@ class Partition:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition}: {error}") from error
         if log.should_roll(len(batch), self._clock.now_ms()):
             await self._roll()
-        return self._append_now(batch, self._clock.now_ms(), is_own)
+        return self._append_now(batch, self._clock.now_ms(), append_own)
 
     async def _inspect(self, batch: memoryview) -> memoryview:
         """Only some topics need it: compacted ones want keys, those with a `compression.type` their codec."""
@@ -165,7 +210,7 @@ class Partition:
         self.log.complete_roll(segment)
         self._start_flush(segment.base_offset)  # What is sealed is synced soon, so that recovery never reads it again.
 
-    async def _wait_for_turn(self) -> None:
+    def _queue_up(self) -> "asyncio.Future[None]":
         queue = self._append_queue
         if queue is None:
             queue = self._append_queue = deque()
@@ -175,23 +220,14 @@ class Partition:
             )
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled():  # It was our turn already: pass it on.
-                self._append_busy = False
-                self._wake_next_append()
-            raise
+        return turn
 
     def _wake_next_append(self) -> None:
         queue = self._append_queue
-        while queue:
-            turn = queue.popleft()
-            if not turn.done():
-                # The turn is handed over, never released: an append arriving now must not overtake it.
-                self._append_busy = True
-                turn.set_result(None)
-                return
+        if queue:
+            # The turn is handed over, never released: an append arriving now must not overtake it.
+            self._append_busy = True
+            queue.popleft().set_result(None)
 
     def _require_writable(self) -> None:
         if self.deleted:
@@ -286,12 +322,30 @@ class Partition:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to where (exclusive) readers of committed data may read: every transaction before it is decided."""
+        return self.log.last_stable_offset(self.high_watermark)
+
     async def read(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> LogSlice:
         """What consumers may see from `offset` on. A look-up that needs the disk runs in a worker."""
         log, end = self.log, self.high_watermark
         if log.is_cached(offset):
             return log.read(offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
         return await self._workers.run(log.read, offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
+
+    async def read_committed(
+        self, offset: Offset, max_bytes: int, *, min_one_batch: bool
+    ) -> tuple[LogSlice, list[AbortedTransaction]]:
+        """What readers of committed data may see, and the aborted transactions in it, whose records they pass over."""
+        log, end = self.log, self.last_stable_offset
+        # Read once here, if it must be: a worker must not read the list of a segment that markers are appended to.
+        log.active_segment.aborted_transactions()
+        if log.is_cached(offset) and log.are_aborted_cached(offset):
+            return log.read_committed(offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch)
+        return await self._workers.run(
+            log.read_committed, offset, max_bytes, up_to_offset=end, min_one_batch=min_one_batch
+        )
 
     def check_leader_epoch(self, current_leader_epoch: LeaderEpoch) -> ErrorCode:
         """A client that knows an older leader is fenced, one that knows a newer one must wait for us (KIP-320)."""
@@ -320,6 +374,10 @@ class Partition:
 
     async def enforce_retention(self) -> list[Segment]:
         """Takes what is past retention out of the log; the caller deletes the files after `file.delete.delay.ms`."""
+        async with self.storage.upkeep:
+            return await self._enforce_retention()
+
+    async def _enforce_retention(self) -> list[Segment]:
         if self._append_busy or self.deleted:
             return []
         # Nobody appends or rolls between the plan and its execution.
@@ -345,6 +403,37 @@ class Partition:
         return await self._workers.run(
             self.log.plan_retention, self._clock.now_ms(), high_watermark=self.high_watermark
         )
+
+    async def swap_in(self, cleaned: CleanedSegment) -> bool:
+        """Puts a cleaned segment in the place of those it was made from; appends and reads go on beside it.
+
+        False: they are no longer all there, or the disk failed, which is told to its directory.
+        """
+        async with self.storage.upkeep:
+            replaced = self.log.segments.between(cleaned.base_offset, cleaned.end_offset)
+            try:
+                if self.deleted:
+                    return False
+                if replaced is None:  # Retention was faster.
+                    await self._workers.run(self.log.discard_cleaned, cleaned)
+                    return False
+                segment = await self._workers.run(self.log.prepare_swap, cleaned)
+            except OSError as error:
+                self._storage_failed(error)  # The log is what it was.
+                return False
+            self.log.complete_swap(replaced, segment)
+            try:
+                await self._workers.run(self.log.finish_swap, replaced, segment)
+            except OSError as error:
+                self.storage.on_sync_error(error)  # A restart finishes it; until then names on disk are in doubt.
+                return False
+            return True
+
+    async def note_cleaned(self, end_offset: Offset) -> None:
+        """A pass of compaction has come to its end."""
+        async with self.storage.upkeep:
+            if not self.deleted:
+                await self._workers.run(self.storage.directory.write_cleaned_end, self.topic_partition, end_offset)
 
     def update_config(self, config: LogConfig) -> None:
         self.log.update_config(config)

@@ -217,9 +217,10 @@ class Partitions:
             partition.mark_deleted()
             self._counts[partition.storage.path] -= 1
         for partition in partitions.values():
-            directory = partition.storage.directory
+            storage = partition.storage
             try:
-                path = await self._workers.run(directory.rename_deleted, partition.log, topic.id.hex)
+                async with storage.upkeep:
+                    path = await self._workers.run(storage.directory.rename_deleted, partition.log, topic.id.hex)
             except OSError as error:
                 logger.error("cannot delete %s: %s", partition.topic_partition, error)
                 continue

@@ -39,6 +39,8 @@ class Storage:
         self.tasks = OwnedTasks()
         # Looking into a batch unpacks it: two at a time are enough work for our threads and bound the memory.
         self.inspections = asyncio.Semaphore(INSPECTIONS_MAX)
+        # Retention, compaction and deletion take files of a log away, by name: one of them at a time.
+        self.upkeep = asyncio.Lock()
 
     @property
     def is_refusing(self) -> bool:

@@ -1,9 +1,10 @@
 """One client connection without its socket: bytes in, requests started, answers out in order.
 
 Receiving. Small requests are parsed in a scratch buffer that all connections share, so an idle connection owns no buffer.
-A request that does not fit moves to a buffer of the connection's own, which doubles as bytes arrive and never by what the
-peer declares. A Produce handler writes the received bytes to the log from where they lie; if it must wait while it still
-needs them, the connection leaves it the buffer and goes on with another (`_detach`).
+A request that does not fit moves to a buffer of the connection's own. A large one moves once: what it declares is address
+space, and memory only as far as bytes arrived (`_grow`). A Produce handler writes the received bytes to the log from where
+they lie; if it must wait while it still needs them, the connection leaves it the buffer and goes on with another
+(`_leave_buffer`).
 
 Order. Answers leave in the order of their requests. A Produce may start while earlier ones of the connection still wait
 for their commit, because a partition keeps the order of its appends; any other request waits until the earlier ones are
@@ -24,16 +25,18 @@ from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ProtocolError, invariant
+from ottla.base.resume import resume
 from ottla.broker.request import Parts, Peer, RequestContext
-from ottla.server.request_memory import RequestMemory, Scratch
-from ottla.server.resume import resume
+from ottla.server.request_memory import SCRATCH_BYTES, RequestMemory, Scratch, reserve_space
 
 logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX: Final = 64  # Answers keep order: one slow commit may hold back at most this many.
 OUTPUT_BACKLOG_BYTES_MAX: Final = 1 << 20  # A client that does not read gets no further answers computed.
 FIRST_READ_BYTES: Final = 64 << 10  # Enough for any small request, little to move when a large one begins in it.
-BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to the allocator after its request.
+LARGE_REQUEST_BYTES: Final = 128 << 10  # Up to here a request is received whatever memory others take.
+GROWTH_BYTES_MAX: Final = 1 << 20  # What one step of a large request may take: also one read, so that others get on.
+BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to the system after its request.
 SIZE: Final = Struct(">i")
 _HEAD: Final = Struct(">ih")
 _PRODUCE: Final = 0
@@ -63,11 +66,12 @@ class Service(Protocol):
 class _Pending:
     """An unanswered request that had to wait."""
 
-    __slots__ = ("api_key", "done", "parts", "task")
+    __slots__ = ("api_key", "done", "held_bytes", "parts", "task")
 
     def __init__(self, api_key: int) -> None:
         self.api_key = api_key
         self.done = False
+        self.held_bytes = 0  # Of a receive buffer that was left to it.
         self.parts: Parts | None = None
         self.task: asyncio.Task[Parts | None] | None = None
 
@@ -75,9 +79,9 @@ class _Pending:
 class Connection:
     __slots__ = (
         "_clock",
-        "_detached",
         "_end",
         "_expected",
+        "_holder",
         "_memory",
         "_on_closed",
         "_out",
@@ -116,14 +120,14 @@ class Connection:
         self._memory = memory
         self._request_bytes_max = request_bytes_max
         self._view: memoryview = scratch.view
-        self._own: int = 0  # Capacity of the connection's own buffer; 0 while it uses the scratch.
+        self._own: int = 0  # How much of the connection's own buffer may be filled; 0 while it uses the scratch.
         self._start = 0  # The first byte not handled yet.
         self._end = 0  # The first byte not received yet.
         self._expected = 0  # Size of the request being received, with its prefix, once known.
         self._pending: deque[_Pending] = deque()
         self._out: Parts = []
         self._paused = False
-        self._detached = False
+        self._holder: _Pending | None = None  # The last request that waits and needs the buffer it came in.
         self._on_closed = on_closed
         self.closed = False
         self.draining = False
@@ -134,11 +138,12 @@ class Connection:
     @property
     def must_grow(self) -> bool:
         """Whether the next read needs a buffer larger than any small request does: that is what memory is bounded for."""
-        return self._end == self._own >= FIRST_READ_BYTES
+        return self._end == self._own >= LARGE_REQUEST_BYTES
 
     @property
-    def holds_large_buffer(self) -> bool:
-        return self._own > FIRST_READ_BYTES
+    def holds_large_request(self) -> bool:
+        """Whether part of one lies here and takes memory that others may wait for."""
+        return self._own >= LARGE_REQUEST_BYTES < self._expected
 
     def get_buffer(self) -> memoryview:
         if not self._own:
@@ -197,7 +202,9 @@ class Connection:
     def _keep_rest(self, view: memoryview) -> None:
         """Leaves `_start` and the rest of the bytes where the next read continues."""
         rest = self._end - self._start
-        if self._own and not self._detached:
+        if self._holder is not None:
+            self._leave_buffer(self._holder)
+        elif self._own:
             if rest == 0:
                 self._start = self._end = 0
                 self._memory.finished(self._transport)
@@ -207,18 +214,22 @@ class Connection:
                 view[:rest] = bytes(view[self._start : self._end])
                 self._start, self._end = 0, rest
             return
-        if self._detached:
-            self._detached = False
-            if self._own:
-                self._memory.release(self._own)
-                self._own = 0
-            else:
-                self._scratch.renew()
         if rest:
-            self._adopt(view[self._start : self._end], capacity=max(2 * rest, 512))
+            self._adopt(view[self._start : self._end], capacity=max(rest, min(2 * rest + 512, FIRST_READ_BYTES)))
         else:
             self._start = self._end = 0
             self._view = self._scratch.view
+
+    def _leave_buffer(self, holder: _Pending) -> None:
+        """`holder` keeps the buffer, perhaps with earlier ones: it counts until the one that began last is answered."""
+        self._holder = None
+        if self._own:
+            holder.held_bytes, self._own = self._own, 0
+            self._memory.finished(self._transport)
+        else:
+            holder.held_bytes = SCRATCH_BYTES
+            self._memory.reserve(SCRATCH_BYTES)
+            self._scratch.renew()
 
     def _adopt(self, content: memoryview, capacity: int) -> None:
         buffer = memoryview(bytearray(capacity))
@@ -229,10 +240,20 @@ class Connection:
         self._start, self._end = 0, len(content)
 
     def _grow(self) -> None:
-        rest = self._end - self._start
-        wanted = min(max(2 * self._own, FIRST_READ_BYTES), max(self._expected, FIRST_READ_BYTES))
-        self._memory.release(self._own)
-        self._adopt(self._view[self._start : self._end], capacity=max(wanted, rest + 1))
+        """Makes room behind what was received, which begins at the start of the buffer."""
+        if self._expected <= FIRST_READ_BYTES:
+            self._memory.release(self._own)
+            self._adopt(self._view[: self._end], capacity=max(FIRST_READ_BYTES, self._end + 1))
+            return
+        needed = max(self._expected, self._end + 1)
+        if needed > len(self._view):
+            space = reserve_space(max(needed, BUFFER_KEPT_BYTES_MAX))
+            space[: self._end] = self._view[: self._end]
+            self._view = space
+        wanted = min(max(2 * self._own, LARGE_REQUEST_BYTES), self._own + GROWTH_BYTES_MAX, len(self._view))
+        growth = wanted - self._own
+        self._memory.reserve(growth)
+        self._own += growth
 
     def _drop_buffer(self) -> None:
         self._memory.release(self._own)
@@ -260,9 +281,9 @@ class Connection:
             logger.exception("request failed; closing the connection", extra={"peer": str(self.peer)})
             self.close()
         else:
+            pending = self._wait(context, coroutine, waits_on)
             if context.holds_frame:
-                self._detached = True
-            self._wait(context, coroutine, waits_on)
+                self._holder = pending
 
     def _answered(self, parts: Parts | None) -> None:
         if parts is None:
@@ -274,17 +295,21 @@ class Connection:
         else:
             self._out += parts
 
-    def _wait(self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object) -> None:
+    def _wait(
+        self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object
+    ) -> _Pending:
         pending = _Pending(context.api_key)
         self._pending.append(pending)
         pending.task = asyncio.get_running_loop().create_task(
             resume(coroutine, waits_on), name=f"request {context.api_key}"
         )
         pending.task.add_done_callback(lambda task: self._on_done(pending, task))
+        return pending
 
     def _on_done(self, pending: _Pending, task: "asyncio.Task[Parts | None]") -> None:
         pending.done = True
         pending.task = None
+        self._memory.release(pending.held_bytes)
         if task.cancelled() or self.closed:
             return
         error = task.exception()
@@ -349,6 +374,8 @@ class Connection:
         """The transport is gone, whoever closed it."""
         invariant(not self.closed, "a connection closes once", peer=str(self.peer))
         self.closed = True
+        if self._holder is not None:
+            self._leave_buffer(self._holder)  # A worker may still be reading it.
         if self._own:
             self._memory.release(self._own)
             self._own = 0

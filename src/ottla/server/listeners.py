@@ -1,5 +1,6 @@
 """`listeners` and `advertised.listeners`: what to bind, and what clients are told."""
 
+import logging
 import re
 import socket
 from dataclasses import dataclass
@@ -7,7 +8,9 @@ from typing import Final
 
 from ottla.broker.start import AdvertisedListener
 from ottla.metadata.configs import BrokerConfig
-from ottla.server.settings import SettingsError
+from ottla.server.settings import PORT_MAX, SettingsError
+
+logger = logging.getLogger(__name__)
 
 _ADDRESS: Final = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:\[\]/]*):(?P<port>-?\d+)")
 _EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
@@ -28,6 +31,8 @@ def parse_addresses(setting: str, texts: tuple[str, ...]) -> list[Address]:
         if match is None:
             raise SettingsError(f"{setting}: {text!r} is not NAME://host:port, such as PLAINTEXT://localhost:9092")
         address = Address(name=match["name"].upper(), host=match["host"].strip("[]"), port=int(match["port"]))
+        if not 0 <= address.port <= PORT_MAX:
+            raise SettingsError(f"{setting}: {address.port} is no port: 0 to {PORT_MAX}")
         if any(address.name == other.name for other in addresses):
             raise SettingsError(f"{setting}: two listeners are named {address.name}")
         addresses.append(address)
@@ -63,6 +68,15 @@ def advertised_of(config: BrokerConfig, bound: list[Address]) -> list[Advertised
     advertised = []
     for listener in bound:
         told = configured.get(listener.name, listener)
-        host = socket.gethostname() if told.host in _EVERY_ADDRESS else told.host
+        host = _choose_name(listener) if told.host in _EVERY_ADDRESS else told.host
         advertised.append(AdvertisedListener(name=listener.name, host=host, port=told.port or listener.port))
     return advertised
+
+
+def _choose_name(listener: Address) -> str:
+    host = socket.gethostname()
+    logger.info(
+        f"listener {listener.name} is bound to every address and clients are told {host}:{listener.port}: if they know this "
+        f"machine by another name, set advertised.listeners={listener.name}://<that name>:{listener.port}"
+    )
+    return host

@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 
 from ottla import __version__
 from ottla.metadata.configs import BrokerConfig
-from ottla.server.settings import DEFAULT_HOST, DEFAULT_PORT, SettingsError, settings_of_serve, settings_of_up
+from ottla.server.settings import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    PORT_MAX,
+    SettingsError,
+    settings_of_serve,
+    settings_of_up,
+)
 
 USAGE_ERROR = 2
 
@@ -91,10 +98,9 @@ def _run(arguments: argparse.Namespace, settings: Callable[[dict[str, str]], Bro
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65_535:
-        raise argparse.ArgumentTypeError(f"{port} is no port: 0 to 65535")
-    return port
+    if not text.isdecimal() or int(text) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {PORT_MAX}")
+    return int(text)
 
 
 def _split(pair: str) -> tuple[str, str]:

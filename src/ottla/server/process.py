@@ -26,7 +26,9 @@ from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log
 from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import WrongDirectory
 from ottla.metadata.configs import BrokerConfig
+from ottla.server.cleaner_process import CleanerProcess
 from ottla.server.listeners import Address, advertised_of, listeners_of
+from ottla.server.reachability import start_reachability_check
 from ottla.server.real_clock import RealClock
 from ottla.server.real_disk import RealDisk
 from ottla.server.real_workers import RealWorkers
@@ -98,17 +100,19 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     advertised = advertised_of(config, bound)
     config = _effective(config, bound, advertised)
     opened = await open_node(world, config, advertised, HandleCache(segment_files_max))
-    housekeeping = Housekeeping(opened)
+    housekeeping = Housekeeping(opened, CleanerProcess)
     housekeeping.start()
     _freeze_garbage()
     server.serve(Dispatcher(opened.node))
     _tell_ready(config, bound, advertised, ready_fd)
+    start_reachability_check(bound, advertised)
     await stop.wait()
 
     logger.info("stopping: answering what is under way")
     server.stop_listening()
     opened.node.stopping = True
     opened.node.fetch_sessions.interrupt_all()
+    opened.node.coordinators.groups.close()  # Members that wait for others are told to look elsewhere.
     await server.drain(DRAIN_SECONDS_MAX)
     await housekeeping.stop()
     await close_node(opened)

@@ -1,11 +1,13 @@
 """The bytes of requests that are being received, bounded over all connections (`queued.max.request.bytes`).
 
-Counted are the connections' own buffers. Past the limit no buffer grows beyond what a small request needs: a connection
-that would have to is not read from until there is room, while small requests go on. One connection at a time is let
-through all the same, so that half-received requests cannot block each other for ever, and the sweep of socket_server.py
-closes those that do not get on while others wait for their memory.
+Counted are the connections' own buffers as far as they may be filled, and those that waiting handlers keep. Past the limit
+no buffer grows beyond what a small request needs: a connection that would have to is not read from until there is room,
+while small requests go on. One connection at a time is let through all the same, so that half-received requests cannot
+block each other for ever, and the sweep of socket_server.py closes those that do not get on while others wait for their
+memory.
 """
 
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final, Protocol
 
 SCRATCH_BYTES: Final = 64 << 10
@@ -22,6 +24,11 @@ class Scratch:
     def renew(self) -> None:
         """A handler kept views of the old buffer: it is theirs now."""
         self.view = memoryview(bytearray(SCRATCH_BYTES))
+
+
+def reserve_space(capacity: int) -> memoryview:
+    """A buffer that is address space now and takes memory page by page, as it is written to; gone with its last view."""
+    return memoryview(mmap(-1, capacity, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
 
 class Reader(Protocol):

@@ -20,6 +20,7 @@ from ottla.metadata.configs import (
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
 DEFAULT_HOST: Final = "localhost"
 DEFAULT_PORT: Final = 9092
+PORT_MAX: Final = 65_535
 DEFAULT_NODE_ID: Final = 1
 LISTENER: Final = "PLAINTEXT"
 # Not settings of a broker but of other programs of ours.

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import logging
 import socket
+from math import inf
 from typing import Final
 
 from ottla.base.clock import Clock
@@ -23,6 +24,7 @@ ACCEPTS_PER_EVENT_MAX: Final = 64
 ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist are served meanwhile.
 LISTEN_BACKLOG: Final = 1024
 SWEEP_SECONDS: Final = 5.0
+SWEEP_SECONDS_MIN: Final = 0.1  # However short connections.max.idle.ms is.
 STALLED_SECONDS_MAX: Final = 10.0
 DRAIN_POLL_SECONDS: Final = 0.005  # Once in a process's life; an event per connection would cost all of it.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -47,14 +49,15 @@ class SocketServer:
         self._clock = clock
         self._workers = workers
         self._request_bytes_max = request_bytes_max
-        self._idle_seconds_max = idle_seconds_max
+        self._idle_seconds_max = idle_seconds_max if idle_seconds_max >= 0 else inf
         self._connections_max = connections_max
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._scratch = Scratch()
         self.memory = RequestMemory(request_memory_bytes)
         self._sockets: dict[socket.socket, str] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, SocketTransport] = {}
+        self._sweep_seconds = max(min(SWEEP_SECONDS, self._idle_seconds_max / 2), SWEEP_SECONDS_MIN)
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._is_out_of_descriptors = False
 
@@ -93,7 +96,7 @@ class SocketServer:
         self._service = service
         for sock, name in self._sockets.items():
             self._loop.add_reader(sock, self._on_acceptable, sock, name)
-        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweep_timer = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     def _on_acceptable(self, listening: socket.socket, name: str) -> None:
         for _ in range(ACCEPTS_PER_EVENT_MAX):
@@ -117,7 +120,8 @@ class SocketServer:
                 )
                 sock.close()
                 continue
-            self._open(sock, Peer(host=address[0], port=address[1], listener=name))
+            local_host = sock.getsockname()[0]
+            self._open(sock, Peer(host=address[0], port=address[1], listener=name, local_host=local_host))
 
     def _accept_again(self, listening: socket.socket, name: str) -> None:
         if listening in self._sockets:
@@ -141,31 +145,36 @@ class SocketServer:
             scratch=self._scratch,
             memory=self.memory,
             request_bytes_max=self._request_bytes_max,
-            on_closed=self.connections.discard,
+            on_closed=self._forget,
         )
-        self.connections.add(connection)
+        self.connections[connection] = transport
         transport.start(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        del self.connections[connection]
 
     # -- sweeping and stopping ---------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Closes connections on which nothing got on for `connections.max.idle.ms`; quiet ones give buffers back.
+        """Closes connections on which nothing got on for `connections.max.idle.ms`, or whose peer is gone unnoticed
+        while a request waits; quiet ones give buffers back.
 
         Who holds memory that others wait for must get on: half a large request for too long closes its connection.
         """
         now = self._clock.monotonic()
-        for connection in tuple(self.connections):
+        is_short = self.memory.is_short  # Asked once: what one gives back, the next half request would take.
+        for connection, transport in tuple(self.connections.items()):
             quiet = now - connection.last_active
-            if quiet > self._idle_seconds_max:
+            if quiet > self._idle_seconds_max or transport.is_abandoned():
                 connection.close()
-            elif quiet > STALLED_SECONDS_MAX and connection.holds_large_buffer and self.memory.is_short:
+            elif quiet > STALLED_SECONDS_MAX and connection.holds_large_request and is_short:
                 logger.warning(
                     "closing connection from %s: half a request, and others need the memory", connection.peer
                 )
                 connection.close()
             elif quiet > SWEEP_SECONDS:
                 connection.release_idle_buffer()
-        self._sweep_timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+        self._sweep_timer = self._loop.call_later(self._sweep_seconds, self._sweep)
 
     def stop_listening(self) -> None:
         for sock in self._sockets:

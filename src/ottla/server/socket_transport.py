@@ -9,6 +9,7 @@ import asyncio
 import errno
 import logging
 import os
+import select
 import socket
 from collections import deque
 from typing import Final
@@ -22,11 +23,13 @@ from ottla.server.request_memory import RequestMemory
 
 logger = logging.getLogger(__name__)
 
-READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn.
+READS_PER_EVENT_MAX: Final = 8  # Then other connections get their turn,
+BYTES_PER_EVENT_MAX: Final = 1 << 20  # also after few reads of a large request: a millisecond or so.
 PIPELINED_ANSWERS_MIN: Final = 2
 JOINED_BYTES_MAX: Final = 32 << 10  # Below this a copy costs less than a further system call.
 SENDFILE_BYTES_MAX: Final = 1 << 20  # One step of a transfer; also the unit of the page-cache probe.
 BUFFERS_PER_SEND_MAX: Final = 64
+_HANG_UP: Final = getattr(select, "POLLRDHUP", 0)  # Where there is none (macOS) only a reset shows.
 _MSG_MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
@@ -104,11 +107,17 @@ class SocketTransport:
     def _receive(self) -> None:
         connection = self._connection
         assert connection is not None
+        received_bytes = 0
         for _ in range(READS_PER_EVENT_MAX):
             if connection.must_grow and not self._memory.admit(self):
                 self.pause_reading()
                 return
-            buffer = connection.get_buffer()
+            try:
+                buffer = connection.get_buffer()
+            except OSError as error:
+                logger.warning("closing connection from %s: no room for its request: %s", connection.peer, error)
+                self.close()
+                return
             try:
                 count = self._sock.recv_into(buffer)
             except (BlockingIOError, InterruptedError):
@@ -120,11 +129,20 @@ class SocketTransport:
                 self.close()
                 return
             connection.buffer_updated(count)
-            if not self._reading:
+            received_bytes += count
+            if not self._reading or received_bytes >= BYTES_PER_EVENT_MAX:
                 return
             # Several answers at once: the client does not wait for each, so more may be on its way already.
             if count < len(buffer) and len(self._output) < PIPELINED_ANSWERS_MIN:
                 return
+
+    def is_abandoned(self) -> bool:
+        """Whether the peer hung up while nothing is read from it: a read would have told."""
+        if self._reading:
+            return False
+        hang_up = select.poll()
+        hang_up.register(self._fd, _HANG_UP)
+        return bool(hang_up.poll(0))
 
     def pause_reading(self) -> None:
         if self._reading:

@@ -5,12 +5,13 @@ answer needs; an answer with tagged fields (new leaders, diverging epochs) goes 
 leaves gaps where the records go, so that they can be sent from the file.
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from struct import error as struct_error
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ProtocolError
-from ottla.base.types import Offset, TimestampMs
+from ottla.base.types import Offset, ProducerId, TimestampMs
 
 PRODUCE_FLEXIBLE_FROM: Final = 9
 PRODUCE_TOPIC_IDS_FROM: Final = 13
@@ -308,6 +309,19 @@ _FETCH_TOP: Final = Struct(">ihi")  # throttle, error, session
 _FETCHED: Final = Struct(">ihqqq")  # index, error, high watermark, last stable offset, log start
 
 
+_ABORTED: Final = Struct(">qq")  # producer, first offset
+
+
+class AbortedRange(Protocol):
+    """A producer's records from `first_offset` on, up to its next marker, were never committed."""
+
+    @property
+    def producer_id(self) -> ProducerId: ...
+
+    @property
+    def first_offset(self) -> Offset: ...
+
+
 class FetchEncoder(Generic[Region]):
     """Builds one Fetch response: bytes up to each region of records, which the caller sends from its file."""
 
@@ -341,13 +355,19 @@ class FetchEncoder(Generic[Region]):
         log_start_offset: Offset,
         records_size: int,
         records: Region | None,
+        aborted: Sequence[AbortedRange] | None = None,
     ) -> None:
-        """`records` is what the transport sends for `records_size` bytes; None with size 0 for no records."""
+        """`records` is what the transport sends for `records_size` bytes; None with size 0 for no records.
+
+        `aborted`: what a reader of committed data passes over; None for other readers.
+        """
         out = self._out
         fields = _FETCHED.pack(index, error_code, high_watermark, last_stable_offset, log_start_offset)
         out += fields if self._version >= 5 else fields[:22]
-        if self._flexible:
-            out.append(0)  # aborted transactions: null
+        if aborted is not None:
+            self._put_aborted(aborted)
+        elif self._flexible:
+            out.append(0)
         else:
             out += b"\xff\xff\xff\xff"
         if self._version >= 11:
@@ -360,6 +380,14 @@ class FetchEncoder(Generic[Region]):
             out = self._out = bytearray()
         if self._flexible:
             out.append(0)
+
+    def _put_aborted(self, aborted: Sequence[AbortedRange]) -> None:
+        out = self._out
+        put_count(out, len(aborted), flexible=self._flexible)
+        for one in aborted:
+            out += _ABORTED.pack(one.producer_id, one.first_offset)
+            if self._flexible:
+                out.append(0)
 
     def end_topic(self) -> None:
         if self._flexible:

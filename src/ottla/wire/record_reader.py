@@ -57,7 +57,7 @@ def records_of(batch: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Ite
         key = None if key_length < 0 else data[key_position : key_position + key_length]
         value_end = value_position + max(value_length, 0)
         value = None if value_length < 0 else data[value_position:value_end]
-        headers = [] if end - value_end == 1 and data[value_end] == 0 else _headers(data, value_end, end)
+        headers = [] if end - value_end == 1 and data[value_end] == 0 else headers_at(data, value_end, end)
         yield Record(offset, timestamp, key, value, headers)
 
 
@@ -129,7 +129,8 @@ def _span(header: BatchHeader, data: bytes, position: int) -> _Span:
     )
 
 
-def _headers(data: bytes, position: int, end: int) -> list[tuple[str, bytes | None]]:
+def headers_at(data: bytes, position: int, end: int) -> list[tuple[str, bytes | None]]:
+    """The headers that fill a record from `position` to its end."""
     headers: list[tuple[str, bytes | None]] = []
     try:
         count, position = _varint(data, position)

@@ -8,8 +8,10 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import BrokerResponseError
+from aiokafka.errors import BrokerResponseError, ProducerFenced
 
+from tests.conformance.drivers.aiokafka_members import Groups
+from tests.conformance.drivers.aiokafka_transactions import Transactions
 from tests.conformance.drivers.loop import (
     UNKNOWN_CODE,
     KafkaRefusal,
@@ -25,6 +27,7 @@ from tests.conformance.drivers.loop import (
 BOOTSTRAP = sys.argv[1]
 TIMEOUT_S = 30
 READ_ONLY, IS_DEFAULT_SOURCE = 2, 5
+PRODUCER_FENCED = 90
 SETTING_NAMES = {
     "bootstrap": "bootstrap_servers",
     "compression": "compression_type",
@@ -33,6 +36,7 @@ SETTING_NAMES = {
     "batch_bytes": "max_batch_size",
     "max_request_bytes": "max_request_size",
     "request_timeout_ms": "request_timeout_ms",
+    "isolation": "isolation_level",
     "reset": "auto_offset_reset",
 }
 
@@ -51,6 +55,8 @@ def configuration(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def code_of(error: BaseException) -> int:
+    if isinstance(error, ProducerFenced):
+        return PRODUCER_FENCED  # Its own exception for two of the broker's numbers; it keeps neither.
     return int(error.errno) if isinstance(error, BrokerResponseError) else UNKNOWN_CODE
 
 
@@ -237,24 +243,28 @@ async def close(name: str) -> None:
             await opened.stop()
 
 
-OPERATIONS = {
-    operation.__name__: operation
-    for operation in (
-        produce,
-        fetch,
-        list_offsets,
-        create_topic,
-        delete_topic,
-        create_partitions,
-        list_topics,
-        describe_topic,
-        describe_configs,
-        replace_configs,
-        delete_records,
-        describe_cluster,
-        close,
-    )
-}
+OPERATIONS = (
+    {
+        operation.__name__: operation
+        for operation in (
+            produce,
+            fetch,
+            list_offsets,
+            create_topic,
+            delete_topic,
+            create_partitions,
+            list_topics,
+            describe_topic,
+            describe_configs,
+            replace_configs,
+            delete_records,
+            describe_cluster,
+            close,
+        )
+    }
+    | Groups(BOOTSTRAP, admin, code_of).operations()
+    | Transactions(BOOTSTRAP, producers).operations()
+)
 
 
 async def serve() -> None:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.conformance.drivers.confluent_members import Groups
+from tests.conformance.drivers.confluent_transactions import Transactions
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP = sys.argv[1]
@@ -35,6 +36,7 @@ SETTING_NAMES = {
     "max_request_bytes": "message.max.bytes",
     "in_flight": "max.in.flight",
     "request_timeout_ms": "socket.timeout.ms",
+    "isolation": "isolation.level",
     "reset": "auto.offset.reset",
 }
 # Reconnect and retry soon: tests cut connections often, and librdkafka would wait longer each time.
@@ -55,6 +57,8 @@ def configuration(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def code_of(error: BaseException) -> int:
+    if isinstance(error, SystemError) and error.__cause__ is not None:
+        return code_of(error.__cause__)  # A producer's fatal error, out of whichever call came next.
     if isinstance(error, KafkaException):
         return int(error.args[0].code())
     return int(error.code()) if hasattr(error, "code") else UNKNOWN_CODE
@@ -249,26 +253,33 @@ def close(name: str) -> None:
         consumer.close()
 
 
-OPERATIONS = {
-    operation.__name__: operation
-    for operation in (
-        produce,
-        fetch,
-        list_offsets,
-        create_topic,
-        delete_topic,
-        create_partitions,
-        list_topics,
-        describe_topic,
-        request_metadata,
-        describe_configs,
-        change_configs,
-        replace_configs,
-        delete_records,
-        describe_cluster,
-        close,
-    )
-} | Groups(BOOTSTRAP, admin, code_of).operations()
+groups = Groups(BOOTSTRAP, admin, code_of)
+transactions = Transactions(BOOTSTRAP, admin, producers, groups.group_metadata)
+
+OPERATIONS = (
+    {
+        operation.__name__: operation
+        for operation in (
+            produce,
+            fetch,
+            list_offsets,
+            create_topic,
+            delete_topic,
+            create_partitions,
+            list_topics,
+            describe_topic,
+            request_metadata,
+            describe_configs,
+            change_configs,
+            replace_configs,
+            delete_records,
+            describe_cluster,
+            close,
+        )
+    }
+    | groups.operations()
+    | transactions.operations()
+)
 
 if __name__ == "__main__":
     version = f"{confluent_kafka.__version__} (librdkafka {confluent_kafka.libversion()[0]})"

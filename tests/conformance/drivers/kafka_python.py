@@ -13,6 +13,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, Offse
 from kafka.errors import BrokerResponseError
 
 from tests.conformance.drivers.kafka_python_members import Groups
+from tests.conformance.drivers.kafka_python_transactions import Transactions
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP = sys.argv[1]
@@ -28,6 +29,7 @@ SETTING_NAMES = {
     "max_request_bytes": "max_request_size",
     "in_flight": "max_in_flight_requests_per_connection",
     "request_timeout_ms": "request_timeout_ms",
+    "isolation": "isolation_level",
     "reset": "auto_offset_reset",
 }
 AT = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST, "max_timestamp": OffsetSpec.MAX_TIMESTAMP}
@@ -244,27 +246,34 @@ def close(name: str) -> None:
             opened.close()
 
 
-OPERATIONS = {
-    operation.__name__: operation
-    for operation in (
-        produce,
-        fetch,
-        list_offsets,
-        create_topic,
-        delete_topic,
-        create_partitions,
-        list_topics,
-        describe_topic,
-        request_metadata,
-        describe_configs,
-        change_configs,
-        replace_configs,
-        delete_records,
-        describe_cluster,
-        describe_log_dirs,
-        close,
-    )
-} | Groups(BOOTSTRAP, admin, code_of).operations()
+groups = Groups(BOOTSTRAP, admin, code_of)
+transactions = Transactions(BOOTSTRAP, producers, groups.group_metadata)
+
+OPERATIONS = (
+    {
+        operation.__name__: operation
+        for operation in (
+            produce,
+            fetch,
+            list_offsets,
+            create_topic,
+            delete_topic,
+            create_partitions,
+            list_topics,
+            describe_topic,
+            request_metadata,
+            describe_configs,
+            change_configs,
+            replace_configs,
+            delete_records,
+            describe_cluster,
+            describe_log_dirs,
+            close,
+        )
+    }
+    | groups.operations()
+    | transactions.operations()
+)
 
 if __name__ == "__main__":
     serve("kafka-python", kafka.__version__, OPERATIONS, code_of)

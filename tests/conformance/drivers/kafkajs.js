@@ -1,4 +1,4 @@
-// Driver of kafkajs: produces and administers. Its consumer joins a group and cannot read an assigned partition.
+// Driver of kafkajs: produces, consumes in groups, administers. Its consumer cannot read an assigned partition.
 //
 // kafkajs carries gzip alone and takes other codecs as plug-ins; those of npm are plugged in as its documentation says.
 // Started with the bootstrap address as argument and NODE_PATH at the directory that npm installed into.
@@ -9,6 +9,8 @@ const { version } = require('kafkajs/package.json')
 const lz4 = require('lz4-napi')
 const snappy = require('kafkajs-snappy')
 const { ZstdCodec } = require('zstd-codec')
+const groupsOf = require('./kafkajs_members')
+const transactionsOf = require('./kafkajs_transactions')
 
 const BOOTSTRAP = process.argv[2]
 const UNKNOWN_CODE = -1
@@ -25,7 +27,8 @@ const fromText = text => (text === null ? null : Buffer.from(text, 'base64'))
 
 // It retries what Kafka calls retriable, a missing topic among them: soon and not for long.
 const RETRY = { retries: 6, initialRetryTime: 50, maxRetryTime: 500 }
-const newClient = bootstrap => new Kafka({ clientId: 'kafkajs', brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: RETRY })
+const newClient = (bootstrap, clientId = 'kafkajs') =>
+  new Kafka({ clientId, brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: RETRY })
 const kafka = newClient(BOOTSTRAP)
 const admin = kafka.admin()
 const producers = new Map()
@@ -148,7 +151,13 @@ const describe_cluster = async () => {
   return { cluster_id: clusterId, controller, brokers: nodes }
 }
 
+const { disconnect, ...groupWords } = groupsOf((clientId, bootstrap) => newClient(bootstrap ?? BOOTSTRAP, clientId), admin, error =>
+  described(error)
+)
+
 const operations = {
+  ...groupWords,
+  ...transactionsOf((clientId, bootstrap) => newClient(bootstrap ?? BOOTSTRAP, clientId), producers),
   produce,
   list_offsets,
   create_topic,
@@ -168,7 +177,7 @@ const operations = {
 
 // kafkajs wraps the protocol's error once or twice (retries exceeded, several topics): the innermost has the number.
 const described = error => {
-  const within = outer => outer.errors?.[0] ?? outer.partitions?.[0]?.error ?? outer.cause
+  const within = outer => outer.errors?.[0] ?? outer.partitions?.[0]?.error ?? outer.groups?.[0]?.error ?? outer.cause
   let inner = error
   while (inner.code === undefined && within(inner)) inner = within(inner)
   return { code: Number.isInteger(inner.code) ? inner.code : UNKNOWN_CODE, message: `${error.name}: ${error.message}` }
@@ -193,6 +202,7 @@ const main = async () => {
     console.log(JSON.stringify(await answer(JSON.parse(line))))
   }
   for (const producer of producers.values()) await producer.disconnect()
+  await disconnect()
   await admin.disconnect()
 }
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from tests.conformance.drivers.kcat_members import Groups
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP, KCAT = sys.argv[1], sys.argv[2]
@@ -33,6 +34,7 @@ SETTING_NAMES = {
     "max_request_bytes": "message.max.bytes",
     "in_flight": "max.in.flight",
     "request_timeout_ms": "socket.timeout.ms",
+    "isolation": "isolation.level",
     "reset": "auto.offset.reset",
 }
 CODES_BY_TEXT = {KafkaError(code).str(): code for code in [*range(-200, 0), *range(1, 140)]}
@@ -189,7 +191,7 @@ def describe_cluster() -> dict[str, Any]:
 OPERATIONS = {
     operation.__name__: operation
     for operation in (produce, fetch, list_offsets, list_topics, describe_topic, request_metadata, describe_cluster)
-}
+} | Groups(KCAT, BOOTSTRAP, code_named_in).operations()
 
 if __name__ == "__main__":
     banner = subprocess.run([KCAT, "-V"], capture_output=True, text=True, check=True).stdout

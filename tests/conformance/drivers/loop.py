@@ -3,7 +3,7 @@
 A driver is a small program around one unmodified client, started as its own process and told the bootstrap address
 as its only argument. It says who it is first, then answers until stdin ends. Bytes travel as base64, an error as
 {"code", "message"} with Kafka's own error number wherever the client knows it. What the operations mean, and their
-arguments, is written once: in tests/conformance/client.py.
+arguments, is written once: in tests/conformance/client.py, and for members of groups in tests/conformance/groups.py.
 """
 
 import base64

@@ -3,7 +3,7 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.common.utils.AppInfoParser;
 
-/** Driver of the Java client: its producer, its consumer on assigned partitions, its Admin. */
+/** Driver of the Java client: its producer and its transactions, its consumer on assigned partitions and in groups, its Admin. */
 public final class ClientDriver {
     private ClientDriver() {}
 
@@ -11,10 +11,14 @@ public final class ClientDriver {
         Map<String, Loop.Operation> operations = new HashMap<>();
         try (Writing writing = new Writing(arguments[0]);
                 Reading reading = new Reading(arguments[0]);
-                Administering administering = new Administering(arguments[0])) {
+                Administering administering = new Administering(arguments[0]);
+                Grouping grouping = new Grouping(arguments[0]);
+                Transacting transacting = new Transacting(arguments[0], writing, grouping)) {
             writing.addTo(operations);
             reading.addTo(operations);
             administering.addTo(operations);
+            grouping.addTo(operations);
+            transacting.addTo(operations);
             operations.put("close", request -> close(writing, reading, request));
             Loop.serve("java", AppInfoParser.getVersion(), operations, System.in, System.out);
         }

@@ -6,17 +6,18 @@ import java.util.Properties;
 /** The suite's own words for settings, turned into Kafka's names; "raw" holds Kafka's names as they are. */
 final class Settings {
     private static final Map<String, String> NAMES =
-            Map.of(
-                    "bootstrap", "bootstrap.servers",
-                    "acks", "acks",
-                    "compression", "compression.type",
-                    "idempotence", "enable.idempotence",
-                    "linger_ms", "linger.ms",
-                    "batch_bytes", "batch.size",
-                    "max_request_bytes", "max.request.size",
-                    "in_flight", "max.in.flight.requests.per.connection",
-                    "request_timeout_ms", "request.timeout.ms",
-                    "reset", "auto.offset.reset");
+            Map.ofEntries(
+                    Map.entry("bootstrap", "bootstrap.servers"),
+                    Map.entry("acks", "acks"),
+                    Map.entry("compression", "compression.type"),
+                    Map.entry("idempotence", "enable.idempotence"),
+                    Map.entry("linger_ms", "linger.ms"),
+                    Map.entry("batch_bytes", "batch.size"),
+                    Map.entry("max_request_bytes", "max.request.size"),
+                    Map.entry("in_flight", "max.in.flight.requests.per.connection"),
+                    Map.entry("request_timeout_ms", "request.timeout.ms"),
+                    Map.entry("reset", "auto.offset.reset"),
+                    Map.entry("isolation", "isolation.level"));
 
     private Settings() {}
 

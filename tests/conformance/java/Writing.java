@@ -74,6 +74,14 @@ final class Writing implements AutoCloseable {
         }
     }
 
+    Producer<byte[], byte[]> opened(String name) {
+        return opened.get(name);
+    }
+
+    void keep(String name, Producer<byte[], byte[]> producer) {
+        opened.put(name, producer);
+    }
+
     void close(String name) {
         Producer<byte[], byte[]> producer = opened.remove(name);
         if (producer != null) producer.close();

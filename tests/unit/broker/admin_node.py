@@ -8,6 +8,7 @@ from ottla.metadata.configs import parse_broker_settings
 from ottla.metadata.runtime import ControllerRuntime
 from ottla.wire.apis import API_INFO
 from ottla.wire.codec import codec_for
+from ottla.wire.frame import SIZE_BYTES, decode_response
 from sim.clock import SimulatedClock
 from tests.unit.metadata.cluster import FakeMetadataLog, image_of, settings
 
@@ -41,6 +42,8 @@ def ask(node, apis, key, request, *, version=None, listener="PLAINTEXT"):
     context = RequestContext(key, version, 1, "test", peer)
     request = _as_sent(API_INFO[key].request, version, request)
     response = asyncio.run(served.handle(node, context, request))
+    if isinstance(response, list):  # Encoded already.
+        return decode_response(key, version, memoryview(b"".join(response))[SIZE_BYTES:])[1]
     return _as_sent(API_INFO[key].response, version, response)
 
 

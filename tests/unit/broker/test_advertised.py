@@ -6,8 +6,8 @@ from ottla.broker.advertised import AdvertisedAddresses, is_loopback
 from ottla.broker.request import Peer
 
 
-def peer(host: str, listener: str = "PLAINTEXT") -> Peer:
-    return Peer(host=host, port=1, listener=listener)
+def peer(host: str, listener: str = "PLAINTEXT", local_host: str = "") -> Peer:
+    return Peer(host=host, port=1, listener=listener, local_host=local_host)
 
 
 def test_a_remote_client_told_localhost_is_explained_once_a_listener() -> None:
@@ -17,6 +17,15 @@ def test_a_remote_client_told_localhost_is_explained_once_a_listener() -> None:
     assert "10.1.2.3" in text and "advertised.listeners=PLAINTEXT://" in text
     assert addresses.check(peer("10.1.2.4"), "localhost", 9092) is None
     assert addresses.check(peer("10.1.2.4", "OUTSIDE"), "127.0.0.1", 9093) is not None
+
+
+def test_the_fix_names_the_address_that_the_client_came_through() -> None:
+    text = AdvertisedAddresses().check(peer("10.1.2.3", local_host="10.1.2.9"), "localhost", 9092)
+    assert text is not None
+    assert "advertised.listeners=PLAINTEXT://10.1.2.9:9092" in text
+    text = AdvertisedAddresses().check(peer("fd00::3", local_host="fd00::9"), "localhost", 9092)
+    assert text is not None
+    assert "advertised.listeners=PLAINTEXT://[fd00::9]:9092" in text
 
 
 @pytest.mark.parametrize(

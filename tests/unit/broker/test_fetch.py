@@ -229,6 +229,22 @@ def test_a_session_answers_only_what_changed(tmp_path: Path, version: int) -> No
     play(tmp_path, scene)
 
 
+def test_a_session_by_name_cannot_go_on_by_topic_id(tmp_path: Path) -> None:
+    """The Java consumer knows no topic ids for a moment after a reconnect, then uses them."""
+
+    async def scene(node: RealNode) -> None:
+        topic_id = await node.create_topic("t")
+        for first, other, then in (("t", topic_id, BY_ID), (topic_id, "t", BY_NAME)):
+            version = BY_NAME if then == BY_ID else BY_ID
+            session_id = await open_session(node, first, {0: 0}, version)
+            wrong = await node.ask(ApiKey.FETCH, fetch_request(other, {0: 0}, session=(session_id, 1)), then)
+            assert (wrong.error_code, wrong.responses) == (ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, [])
+            right = await node.ask(ApiKey.FETCH, fetch_request(first, {}, session=(session_id, 1)), version)
+            assert right.error_code == 0
+
+    play(tmp_path, scene)
+
+
 def test_a_session_forgets_and_ends(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t", 2)

@@ -5,7 +5,8 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.handlers.metadata import APIS, CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS, TOPICS_PER_TURN
+from ottla.broker.handlers.many_topics import TOPICS_PER_TURN
+from ottla.broker.handlers.metadata import APIS, CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from tests.unit.broker.admin_node import AdminNode, ask
@@ -78,6 +79,7 @@ def test_more_topics_than_fit_in_one_turn_of_the_loop():
     names = [f"t{number}" for number in range(2 * TOPICS_PER_TURN + 1)]
     node = AdminNode(*(record for number, name in enumerate(names) for record in topic_records(name, number=number)))
     assert [one.name for one in metadata(node).topics] == names
+    assert [one.name for one in metadata(node, *names, "unknown").topics] == [*names, "unknown"]
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])

@@ -145,7 +145,7 @@ def test_an_unknown_api_versions_version_is_answered_in_version_0(tmp_path: Path
 
 def test_what_is_not_served_closes_the_connection(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
-        for key, version in ((ApiKey.JOIN_GROUP, 9), (ApiKey.FETCH, 99), (ApiKey.METADATA, -1)):
+        for key, version in ((ApiKey.VOTE, 0), (ApiKey.FETCH, 99), (ApiKey.METADATA, -1)):
             frame = key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + b"\x00\x00\x00\x05\xff\xff\x00"
             with pytest.raises(ProtocolError):
                 node.dispatcher.begin(memoryview(frame), PEER)

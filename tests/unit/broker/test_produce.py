@@ -252,14 +252,52 @@ def test_timeout_ms_bounds_the_wait(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_transactions_are_refused_clearly(tmp_path: Path) -> None:
+def test_transactional_records_need_a_transactional_id(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")
-        request = produce_request("t", node.batch(b"a"), transactional_id="tx")
-        outcome = (await node.ask(ApiKey.PRODUCE, request, 9)).responses[0].partition_responses[0]
-        assert outcome.error_code != 0
-        assert "GAPS" in outcome.error_message
-        init = await node.ask(ApiKey.INIT_PRODUCER_ID, api.InitProducerIdRequest(transactional_id="tx"))
-        assert init.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        outcome = await node.produce("t", b"a", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+        assert outcome.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    play(tmp_path, scene)
+
+
+def test_clients_do_not_write_to_internal_topics(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        for key_type, topic in ((0, "__consumer_offsets"), (1, "__transaction_state")):
+            await node.ask(
+                ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(key_type=key_type, coordinator_keys=["k"])
+            )
+            assert (await node.produce(topic, b"a")).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    play(tmp_path, scene)
+
+
+def test_a_request_does_not_overtake_one_that_waits_for_another_partition(tmp_path: Path) -> None:
+    """The first request waits for a roll of partition 0; its batch for partition 1 has its place all the same."""
+
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t", partitions=2, internal_segment_bytes="300")
+        await node.produce("t", b"x" * 250, index=0)
+        node.workers.hold()
+        both = api.ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[
+                api.ProduceRequest.TopicProduceData(
+                    name="t",
+                    partition_data=[
+                        api.ProduceRequest.PartitionProduceData(index=index, records=node.batch(b"first" * 20))
+                        for index in (0, 1)
+                    ],
+                )
+            ],
+        )
+        waiting = asyncio.ensure_future(node.ask(ApiKey.PRODUCE, both, 9))
+        await asyncio.sleep(0)
+        second = await node.produce("t", b"second", index=1, acks=1)
+        node.workers.release()
+        first = (await waiting).responses[0].partition_responses
+        assert [one.error_code for one in first] == [0, 0]
+        assert first[1].base_offset < second.base_offset
 
     play(tmp_path, scene)

@@ -2,8 +2,8 @@
 
 from confluent_kafka import KafkaError
 
-from ottla.cli.errors import OPERATION_FAILED, UNREACHABLE, failure_of, refusal
-from ottla.client.errors import PartialFailure, client_error
+from ottla.cli.errors import OPERATION_FAILED, UNREACHABLE, failure_of
+from ottla.client.errors import PartialFailure, client_error, coded_error
 
 
 def test_a_refusal_names_the_deed_the_error_and_what_to_type() -> None:
@@ -33,5 +33,6 @@ def test_every_part_of_a_partial_failure_is_told() -> None:
 
 
 def test_a_code_in_a_response_gets_its_name() -> None:
-    assert refusal(17, "bad name").message == "INVALID_TOPIC_EXCEPTION: bad name"
-    assert refusal(9999, "what").message == "error 9999: what"
+    named = failure_of(coded_error(17, "creating a", "bad name"), servers="b:1")
+    assert named.message == "creating a: INVALID_TOPIC_EXCEPTION: bad name"
+    assert "error 9999: the broker refuses" in failure_of(coded_error(9999, "asking"), servers="b:1").message

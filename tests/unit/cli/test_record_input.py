@@ -69,3 +69,8 @@ def test_headers_may_repeat_as_pairs() -> None:
 def test_a_wrong_line_says_what_is_wrong(line: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         parse_json_line(line)
+
+
+def test_a_misspelt_member_is_refused_not_lost() -> None:
+    with pytest.raises(ValueError, match="unknown member 'vlaue': known are headers, key, "):
+        parse_json_line(b'{"key": "k", "vlaue": "v"}')

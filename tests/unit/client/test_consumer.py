@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -327,3 +328,66 @@ def test_interrupt_ends_a_poll(mock_cluster: MockCluster, open_consumer: Open) -
     interrupt.start()
     with pytest.raises(KeyboardInterrupt):
         consumer.poll(WAIT_MS)
+
+
+def test_what_a_listener_raises_comes_out_of_poll_and_costs_no_record(
+    mock_cluster: MockCluster, open_consumer: Open
+) -> None:
+    def refuse(partitions: list[TopicPartition]) -> None:
+        raise LookupError(f"no room for {partitions}")
+
+    consumer = open_consumer(group_id=next(GROUP_NAMES))
+    consumer.subscribe(filled_topic(mock_cluster, 2), on_assign=refuse)
+    values: list[bytes] = []
+    refusals = 0
+    while len(values) < 2 or not refusals:
+        try:
+            values += [record.value for record in consumer.poll(WAIT_MS)]
+        except LookupError:
+            refusals += 1
+    assert (values, refusals) == ([b"0", b"1"], 1)
+
+
+@pytest.mark.parametrize("read_before", [0, 3])
+def test_a_program_that_goes_on_after_an_interrupt_misses_nothing(
+    mock_cluster: MockCluster, open_consumer: Open, read_before: int
+) -> None:
+    presses = iter([KeyboardInterrupt])
+
+    def decode(value: bytes) -> bytes:
+        if value == b"%d" % (read_before + 1):
+            for press in presses:
+                raise press
+        return value
+
+    topic = filled_topic(mock_cluster, 6)
+    consumer = open_consumer(value_deserializer=decode)
+    consumer.assign(consumer.partitions_for(topic))
+    values = [record.value for record in read(consumer, read_before, max_records=read_before)] if read_before else []
+    with pytest.raises(KeyboardInterrupt):
+        read(consumer, 6)
+    values += [record.value for record in read(consumer, 6 - read_before)]
+    assert values == [b"%d" % number for number in range(6)]
+
+
+def test_an_interrupt_is_not_lost_while_librdkafka_reports_errors(
+    open_consumer: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """confluent-kafka forgets an exception that Python code raises in its callbacks, and Ctrl-C comes at any time."""
+    for _ in range(5):
+        consumer = open_consumer(bootstrap_servers="127.0.0.1:1", reconnect_backoff_ms=0, reconnect_backoff_max_ms=0)
+        consumer.assign(TopicPartition("nowhere", 0))
+        press = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        press.start()
+        with pytest.raises(KeyboardInterrupt):
+            consumer.poll(WAIT_MS)
+        press.join()
+        consumer.close()
+    assert "_TRANSPORT" in caplog.text
+
+
+def test_a_compiled_pattern_subscribes_to_what_matches(mock_cluster: MockCluster, open_consumer: Open) -> None:
+    topic = filled_topic(mock_cluster, 2)
+    consumer = open_consumer(group_id=next(GROUP_NAMES))
+    consumer.subscribe(re.compile(f"{topic[:-1]}[{topic[-1]}]$"))
+    assert {record.topic for record in read(consumer, 2)} == {topic}

@@ -126,3 +126,51 @@ def test_writing_outside_an_open_transaction_is_refused() -> None:
     with pytest.raises(ApiError) as refused:
         state.check(PRODUCER, 0, 1, 1, False)
     assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize(
+    ("epoch", "is_epoch_raised", "outcome"),
+    [
+        (4, False, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (5, False, True),  # The end, or an administrator's abort.
+        (5, True, ErrorCode.INVALID_PRODUCER_EPOCH),  # The end of the transaction before, once more.
+        (6, True, True),
+    ],
+)
+def test_a_marker_ends_the_transaction_that_is_open(
+    epoch: int, is_epoch_raised: bool, outcome: ErrorCode | bool
+) -> None:
+    state = ProducerState()
+    state.update(1, 5, ProducerBatch(0, 0, 0, 0, 0), is_transactional=True)
+    assert checked_marker(state, epoch, is_epoch_raised) == outcome
+
+
+@pytest.mark.parametrize(
+    ("epoch", "is_epoch_raised", "outcome"),
+    [
+        (4, True, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (5, True, False),  # The same marker once more.
+        (5, False, True),
+        (6, True, True),  # Nothing was written, but nothing with the older epoch may follow.
+    ],
+)
+def test_a_marker_where_nothing_is_open(epoch: int, is_epoch_raised: bool, outcome: ErrorCode | bool) -> None:
+    state = ProducerState()
+    state.complete(1, 5, coordinator_epoch=0, offset=0, timestamp=0, is_aborted=False)
+    assert checked_marker(state, epoch, is_epoch_raised) == outcome
+
+
+def test_a_marker_of_a_coordinator_that_was_replaced_is_refused() -> None:
+    state = ProducerState()
+    state.complete(1, 5, coordinator_epoch=3, offset=0, timestamp=0, is_aborted=False)
+    assert checked_marker(state, 6, True, coordinator_epoch=2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert checked_marker(state, 6, True, coordinator_epoch=3) is True
+
+
+def checked_marker(
+    state: ProducerState, epoch: int, is_epoch_raised: bool, *, coordinator_epoch: int = 0
+) -> ErrorCode | bool:
+    try:
+        return state.check_marker(1, epoch, coordinator_epoch=coordinator_epoch, is_epoch_raised=is_epoch_raised)
+    except ApiError as error:
+        return error.code

@@ -11,7 +11,13 @@ import pytest
 
 from ottla.base.errors import ProtocolError
 from ottla.broker.request import Parts, Peer, RequestContext
-from ottla.server.connection import FIRST_READ_BYTES, IN_FLIGHT_MAX, OUTPUT_BACKLOG_BYTES_MAX, Connection
+from ottla.server.connection import (
+    FIRST_READ_BYTES,
+    IN_FLIGHT_MAX,
+    LARGE_REQUEST_BYTES,
+    OUTPUT_BACKLOG_BYTES_MAX,
+    Connection,
+)
 from ottla.server.request_memory import RequestMemory, Scratch
 
 HEAD = Struct(">hhi")
@@ -160,6 +166,41 @@ def test_a_declared_size_reserves_nothing() -> None:
     world = World()
     world.receive((REQUEST_BYTES_MAX).to_bytes(4, "big") + b"x" * 10)
     assert world.memory.used_bytes <= 1024
+
+
+def test_without_leave_to_grow_a_connection_holds_no_more_than_a_first_read() -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        held_back = request(2, bytes(FIRST_READ_BYTES), api_key=FETCH)
+        world.receive((request(1, api_key=FETCH) + held_back)[:FIRST_READ_BYTES])
+        assert world.memory.used_bytes <= FIRST_READ_BYTES
+        world.connection.close()
+
+    run(scene())
+
+
+@pytest.mark.parametrize("step", [FIRST_READ_BYTES // 4, FIRST_READ_BYTES])
+def test_only_a_large_request_asks_for_leave_to_grow(step: int) -> None:
+    for size, asks in ((LARGE_REQUEST_BYTES - 12, False), (LARGE_REQUEST_BYTES + 1, True)):
+        world, data, asked = World(), request(1, bytes(size)), False
+        for position in range(0, len(data), step):
+            asked |= world.connection.must_grow
+            world.receive(data[position : position + step])
+        assert world.service.started == [1]
+        assert asked is asks
+
+
+def test_part_of_a_large_request_is_one_until_it_is_whole() -> None:
+    world = World()
+    large, small = request(1, bytes(2 * LARGE_REQUEST_BYTES)), request(2, bytes(1000))
+    assert not world.connection.holds_large_request
+    world.receive(large[:LARGE_REQUEST_BYTES])
+    assert world.connection.holds_large_request
+    world.receive(large[LARGE_REQUEST_BYTES:])
+    assert not world.connection.holds_large_request  # Its buffer is kept, but nothing lies in it.
+    world.receive(small[:500])
+    assert not world.connection.holds_large_request
 
 
 def test_the_buffer_grows_with_what_arrives_and_goes_when_idle() -> None:
@@ -384,6 +425,20 @@ def test_closing_cancels_what_waits() -> None:
         world.connection.close()
         await asyncio.sleep(0.01)
         assert world.service.cancelled == [1]
+        assert world.memory.used_bytes == 0
+
+    run(scene())
+
+
+def test_a_buffer_that_a_worker_may_be_reading_is_not_used_again_after_closing() -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        shared = world.scratch.view.obj
+        world.receive(request(1, b"kept") + b"\xff" * 4)
+        assert world.transport.closed
+        assert world.scratch.view.obj is not shared
+        await asyncio.sleep(0.01)
         assert world.memory.used_bytes == 0
 
     run(scene())

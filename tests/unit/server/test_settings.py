@@ -1,5 +1,6 @@
 """Settings from options, TOML and environment: Kafka's names, one table, mistakes told by name."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -77,12 +78,32 @@ def test_several_listeners_and_what_is_advertised() -> None:
     assert (outside.host, outside.port) == ("broker.example", 19093)
 
 
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "[::]"])
+def test_who_listens_on_every_address_is_told_which_one_clients_get(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = settings_of_up(data="d", host=host, port=1, overrides={}, environment={})
+    with caplog.at_level(logging.INFO):
+        (told,) = advertised_of(config, listeners_of(config))
+    assert f"clients are told {told.host}:1" in caplog.text and "advertised.listeners=PLAINTEXT://" in caplog.text
+
+
+def test_what_the_user_chose_is_not_explained(caplog: pytest.LogCaptureFixture) -> None:
+    for overrides in ({}, {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://broker.example:1"}):
+        config = settings_of_up(data="d", host="10.0.0.1", port=1, overrides=overrides, environment={})
+        with caplog.at_level(logging.INFO):
+            advertised_of(config, listeners_of(config))
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
         ({"listeners": "localhost:9092"}, "NAME://host:port"),
         ({"listeners": "A://:1,A://:2", "listener.security.protocol.map": "A:PLAINTEXT"}, "two listeners"),
         ({"listeners": "SSL://:9093"}, "only PLAINTEXT"),
+        ({"listeners": "PLAINTEXT://localhost:70000"}, "70000 is no port: 0 to 65535"),
+        ({"listeners": "PLAINTEXT://localhost:-1"}, "-1 is no port: 0 to 65535"),
     ],
 )
 def test_listeners_that_cannot_be(settings: dict[str, str], told: str) -> None:

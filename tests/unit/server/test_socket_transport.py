@@ -1,6 +1,8 @@
 """The socket side of a connection over a real socket pair and a real file: everything arrives once, in order."""
 
 import asyncio
+import errno
+import itertools
 import os
 import random
 import socket
@@ -18,7 +20,7 @@ from ottla.server.real_clock import RealClock
 from ottla.server.real_disk import RealDisk, RealFile
 from ottla.server.real_workers import RealWorkers
 from ottla.server.request_memory import RequestMemory, Scratch
-from ottla.server.socket_transport import JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, SocketTransport
+from ottla.server.socket_transport import BYTES_PER_EVENT_MAX, JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, SocketTransport
 
 
 class ColdFile(RealFile):
@@ -38,6 +40,7 @@ class Listening:
     """Stands for the connection: keeps what it receives."""
 
     def __init__(self) -> None:
+        self.peer = Peer(host="10.0.0.9", port=5, listener="PLAINTEXT")
         self.buffer = memoryview(bytearray(10))
         self.received = b""
         self.must_grow = False
@@ -57,15 +60,23 @@ class Listening:
         self.closed = True
 
 
+class Torrent(socket.socket):
+    """More is always there."""
+
+    def recv_into(self, buffer: Any, *arguments: Any) -> int:
+        return len(buffer)
+
+
 class Ends:
-    def __init__(self) -> None:
+    def __init__(self, kind: type[socket.socket] = socket.socket, connection: Listening | None = None) -> None:
         loop = asyncio.get_running_loop()
         ours, self.theirs = socket.socketpair()
+        ours = kind(fileno=ours.detach())
         ours.setblocking(False)
         self.theirs.setblocking(False)
         self.workers = RealWorkers(loop, 2)
         self.transport = SocketTransport(loop, ours, self.workers, RequestMemory(1 << 20))
-        self.connection = Listening()
+        self.connection = connection or Listening()
         self.transport.start(self.connection)  # type: ignore[arg-type]
 
     async def read(self, size: int) -> bytes:
@@ -259,3 +270,37 @@ def test_requests_behind_a_large_answer_are_answered() -> None:
         if loop.callback is not None:
             loop.callback()
     assert sock.sent == b"".join(letter * (2 << 20) for letter in (b"a", b"b", b"c"))
+
+
+def test_a_request_that_there_is_no_room_for_closes_its_connection_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Roomless(Listening):
+        def get_buffer(self) -> memoryview:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    async def scene() -> None:
+        ends = Ends(connection=Roomless())
+        ends.theirs.send(b"x")
+        await asyncio.sleep(0.01)
+        assert ends.connection.closed
+        assert "closing connection from 10.0.0.9:5: no room for its request" in caplog.text
+        ends.close()
+
+    run(scene())
+
+
+def test_who_sends_without_end_takes_turns_with_others() -> None:
+    async def scene() -> None:
+        ends = Ends(Torrent)
+        ends.connection.buffer = memoryview(bytearray(BYTES_PER_EVENT_MAX // 3))
+        ends.theirs.send(b"x")
+        turns: list[int] = []
+        while len(turns) < 3:
+            turns.append(len(ends.connection.received))
+            await asyncio.sleep(0)
+        ends.close()
+        assert turns[-1] > 0
+        assert all(later - sooner <= 4 / 3 * BYTES_PER_EVENT_MAX for sooner, later in itertools.pairwise(turns))
+
+    run(scene())

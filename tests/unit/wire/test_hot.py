@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import ProtocolError
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.wire import api
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import encode_response
@@ -164,3 +165,28 @@ def test_fetch_responses_encode_alike(version: int) -> None:
     encoder.end_topic()
     parts = encoder.finish()
     assert b"".join(bytes(part) for part in parts) == encode_response(1, version, 5, response)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@pytest.mark.parametrize("aborted", [[], [(7, 3)], [(7, 3), (2**40, 2**41)]])
+def test_aborted_transactions_encode_alike(version: int, aborted: list[tuple[int, int]]) -> None:
+    partition = api.FetchResponse.PartitionData(
+        partition_index=4,
+        high_watermark=100,
+        last_stable_offset=90,
+        log_start_offset=3,
+        aborted_transactions=[
+            api.FetchResponse.AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in aborted
+        ],
+        preferred_read_replica=-1,
+        records=b"r",
+    )
+    topic = api.FetchResponse.FetchableTopicResponse(topic="orders", topic_id=TOPIC_ID, partitions=[partition])
+    encoder = FetchEncoder(5, version, 0, 9, 1)
+    encoder.begin_topic(TOPIC_ID.bytes if version >= 13 else "orders", 1)
+    entries = [AbortedTransaction(producer_id, first_offset, 0, 0) for producer_id, first_offset in aborted]
+    encoder.partition(4, 0, 100, 90, 3, 1, b"r", entries)
+    encoder.end_topic()
+    response = api.FetchResponse(session_id=9, responses=[topic])
+    assert b"".join(bytes(part) for part in encoder.finish()) == encode_response(1, version, 5, response)

@@ -10,13 +10,14 @@ never sent.
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_NODE, ZERO_TOPIC_ID, NodeId
+from ottla.broker.handlers.many_topics import TOPICS_PER_TURN, encode_in_turns
 from ottla.broker.node import Node
-from ottla.broker.request import Api, RequestContext
+from ottla.broker.request import Api, Parts, RequestContext
 from ottla.metadata.controller.topics import USE_DEFAULT, decide_create_topics
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import Endpoint, PartitionImage, TopicImage
@@ -29,10 +30,10 @@ TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8,
 CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 NOT_ASKED: Final = -(2**31)
 
-TOPICS_PER_TURN: Final = 500  # Then the loop gets its turn.
-
 _TOPIC_IDS_FROM: Final = 12  # Versions 10 and 11 have the field but no server ever looked it up.
 _LISTENER_NOT_FOUND_FROM: Final = 6
+
+T = TypeVar("T")
 
 
 class ListenerView:
@@ -64,7 +65,7 @@ def controller_id(node: Node) -> NodeId:
 # ---- Metadata ----
 
 
-async def metadata(node: Node, context: RequestContext, request: api.MetadataRequest) -> api.MetadataResponse:
+async def metadata(node: Node, context: RequestContext, request: api.MetadataRequest) -> api.MetadataResponse | Parts:
     asked = request.topics
     if context.api_version == 0 and not asked:
         asked = None  # Version 0 has no null: an empty list means every topic.
@@ -87,25 +88,25 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
         ),
     )
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED
+    version = context.api_version
     if asked is None:
-        response.topics = await _every_topic(node.image, view, context.api_version, operations)
-    else:
-        response.topics = [
-            _asked_topic(node.image, one, view, context.api_version, operations, refused) for one in asked
-        ]
-    return response
+        every = list(node.image.topics.values())
+        return await _answer(context, response, every, lambda topic: _topic(topic, view, version, operations))
+    return await _answer(
+        context, response, asked, lambda one: _asked_topic(node.image, one, view, version, operations, refused)
+    )
 
 
-async def _every_topic(
-    image: MetadataImage, view: ListenerView, api_version: int, operations: int
-) -> list[api.MetadataResponse.MetadataResponseTopic]:
-    """In turns with the other connections: ten thousand topics take a tenth of a second."""
-    found = []
-    for number, topic in enumerate(list(image.topics.values()), 1):
-        found.append(_topic(topic, view, api_version, operations))
-        if number % TOPICS_PER_TURN == 0:
-            await asyncio.sleep(0)
-    return found
+async def _answer(
+    context: RequestContext,
+    response: api.MetadataResponse,
+    asked: Sequence[T],
+    describe: Callable[[T], api.MetadataResponse.MetadataResponseTopic],
+) -> api.MetadataResponse | Parts:
+    if len(asked) <= TOPICS_PER_TURN:
+        response.topics = [describe(one) for one in asked]
+        return response
+    return [await encode_in_turns(response, asked, describe, context.api_version, context.correlation_id)]
 
 
 async def _create_missing(node: Node, context: RequestContext, request: api.MetadataRequest) -> dict[str, ApiError]:

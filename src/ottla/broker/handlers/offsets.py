@@ -1,7 +1,8 @@
 """ListOffsets v1–11, OffsetForLeaderEpoch v2–4, DeleteRecords v0–2.
 
 Look-ups by timestamp read indexes and records, so they run in a worker. There is no tiered storage yet: the earliest local
-offset is the earliest one, and nothing is the latest tiered offset.
+offset is the earliest one, and nothing is the latest tiered offset. Readers of committed data find nothing behind the last
+stable offset.
 """
 
 from typing import Final
@@ -20,6 +21,7 @@ MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
+READ_COMMITTED: Final = 1
 
 Found = tuple[TimestampMs, Offset, LeaderEpoch]
 _NOTHING: Final[Found] = (NO_TIMESTAMP, NO_OFFSET, -1)
@@ -34,7 +36,9 @@ async def list_offsets(node: Node, context: RequestContext, request: api.ListOff
             try:
                 partition = node.partitions.leader_of(topic.name, wanted.partition_index)
                 _require_epoch(partition, wanted.current_leader_epoch)
-                answer.timestamp, answer.offset, answer.leader_epoch = await _find(node, partition, wanted.timestamp)
+                answer.timestamp, answer.offset, answer.leader_epoch = await _find(
+                    node, partition, wanted.timestamp, _visible_end(partition, request.isolation_level)
+                )
             except ApiError as error:
                 answer.error_code = error.code
             answers.append(answer)
@@ -42,11 +46,15 @@ async def list_offsets(node: Node, context: RequestContext, request: api.ListOff
     return response
 
 
-async def _find(node: Node, partition: Partition, timestamp: TimestampMs) -> Found:
+def _visible_end(partition: Partition, isolation_level: int) -> Offset:
+    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+async def _find(node: Node, partition: Partition, timestamp: TimestampMs, visible_end: Offset) -> Found:
     log = partition.log
     match timestamp:
         case -1:  # LATEST
-            return NO_TIMESTAMP, partition.high_watermark, partition.leader_epoch
+            return NO_TIMESTAMP, visible_end, partition.leader_epoch
         case -2 | -4:  # EARLIEST, EARLIEST_LOCAL
             return NO_TIMESTAMP, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset)
         case -3:  # MAX_TIMESTAMP
@@ -59,7 +67,7 @@ async def _find(node: Node, partition: Partition, timestamp: TimestampMs) -> Fou
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning")
         case _:
             found = await node.workers.run(log.offset_for_timestamp, timestamp)
-    if found is None or found.offset >= partition.high_watermark:
+    if found is None or found.offset >= visible_end:
         return _NOTHING
     return found.timestamp, found.offset, log.epochs.epoch_of(found.offset)
 

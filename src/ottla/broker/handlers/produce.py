@@ -1,76 +1,123 @@
 """Produce v3–13 (advertised from v0, as Kafka does, because older librdkafka looks at the floor; 0–2 are refused).
 
 The hot path: batches are appended from the receive buffer and, unless a partition must roll, re-compress or fsync, the
-answer is ready without a single suspension. acks=0 gets no answer, acks=1 the leader's page cache, acks=all what is
-committed, for at most `timeout_ms`. Transactional batches are refused until transactions land (docs/GAPS.md).
+answer is ready without a single suspension. Every batch of a request takes its place in the order of its partition before
+anything is awaited, so that the next request of the connection cannot overtake any. acks=0 gets no answer, acks=1 the
+leader's page cache, acks=all what is committed, for at most `timeout_ms`.
+
+The first batch of a transaction waits for its coordinator (broker/verification.py). From v12 on a producer does not
+announce its partitions itself: the batch does.
 """
 
 import asyncio
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import Offset
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
+from ottla.log.partition_log import AppendResult
 from ottla.replica.partition import Partition
 from ottla.wire.apis import ApiKey
 from ottla.wire.hot import ProduceCall, Produced, TopicKey, decode_produce, encode_produce
 
 ACKS_ALL: Final = -1
+ABORTABLE_ERROR_FROM: Final = 11
+ADDS_PARTITIONS_FROM: Final = 12
 _TRANSACTIONAL_BIT: Final = 0x10
 _ATTRIBUTES_LOW_BYTE: Final = 22
 
+# What stands between a producer and its coordinator passes; this is the one code that makes every client try again
+# without looking for another leader first, as in Kafka.
+_PASSING: Final = frozenset(
+    (
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+
+Outcomes: TypeAlias = list[Produced]
+Answers: TypeAlias = list[tuple[TopicKey, Outcomes]]
+
+
+class _Slot(NamedTuple):
+    """Where in the answer the outcome of one partition goes."""
+
+    outcomes: Outcomes
+    place: int
+    partition: Partition
+
+
+Appends: TypeAlias = "list[tuple[_Slot, asyncio.Task[AppendResult]]]"
+Commits: TypeAlias = "list[tuple[_Slot, asyncio.Future[None]]]"
+
 
 async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Parts | None:
-    refused = _refuse_call(call)
-    answers: list[tuple[TopicKey, list[Produced]]] = []
-    waits: list[tuple[list[Produced], int, Partition, Offset, asyncio.Future[None]]] = []
+    if call.acks not in (0, 1, ACKS_ALL):
+        return [encode_produce(context.correlation_id, context.api_version, _refuse_acks(call))]
+    answers: Answers = []
+    appends: Appends = []
+    commits: Commits = []
     for topic, partitions in call.topics:
-        outcomes: list[Produced] = []
+        outcomes: Outcomes = []
         answers.append((topic, outcomes))
         for index, batch in partitions:
-            if refused is not None:
-                outcomes.append(_refused(index, refused))
-                continue
             try:
                 partition = node.partitions.leader_of(topic, index)
                 if batch is None or len(batch) <= _ATTRIBUTES_LOW_BYTE:
                     raise ApiError(ErrorCode.INVALID_RECORD, "no records")
+                if partition.is_internal:
+                    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only Ottla itself writes to {topic!r}")
                 if batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
-                    raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet (docs/GAPS.md)")
-                result = await partition.append(batch)
+                    appended = _begin_transactional(node, context, call, partition, batch)
+                else:
+                    appended = partition.begin_append(batch)
             except ApiError as error:
                 outcomes.append(_refused(index, error))
                 continue
-            outcomes.append(
-                Produced(index, 0, result.base_offset, result.log_append_time_ms, partition.log.log_start_offset)
-            )
-            if call.acks == ACKS_ALL and (committed := partition.committed(result.last_offset)) is not None:
-                waits.append((outcomes, len(outcomes) - 1, partition, result.last_offset, committed))
+            if isinstance(appended, AppendResult):
+                outcomes.append(_produced(index, appended, partition))
+                if call.acks == ACKS_ALL and (committed := partition.committed(appended.last_offset)) is not None:
+                    commits.append((_Slot(outcomes, len(outcomes) - 1, partition), committed))
+            else:
+                outcomes.append(Produced(index, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1))
+                appends.append((_Slot(outcomes, len(outcomes) - 1, partition), appended))
+    if appends:
+        await _wait_appended(appends, commits, call.acks, context.api_version)
     context.holds_frame = False
-    if waits:
-        await _wait_committed(waits, call.timeout_ms)
+    if commits:
+        await _wait_committed(commits, call.timeout_ms)
     if call.acks == 0:
         _close_on_error(answers)
         return None
     return [encode_produce(context.correlation_id, context.api_version, answers)]
 
 
-def _refuse_call(call: ProduceCall) -> ApiError | None:
-    if call.acks not in (0, 1, ACKS_ALL):
-        return ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={call.acks}: use 0, 1 or all (-1)")
-    if call.transactional_id is not None:
-        return ApiError(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet (docs/GAPS.md)"
-        )
-    return None
+def _refuse_acks(call: ProduceCall) -> Answers:
+    refusal = ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={call.acks}: use 0, 1 or all (-1)")
+    return [(topic, [_refused(index, refusal) for index, _ in partitions]) for topic, partitions in call.topics]
+
+
+def _begin_transactional(
+    node: Node, context: RequestContext, call: ProduceCall, partition: Partition, batch: memoryview
+) -> "AppendResult | asyncio.Task[AppendResult]":
+    if not call.transactional_id:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactional records need a transactional id")
+    return node.verification.begin_append(
+        partition, batch, call.transactional_id, adds_partitions=context.api_version >= ADDS_PARTITIONS_FROM
+    )
+
+
+def _produced(index: int, appended: AppendResult, partition: Partition) -> Produced:
+    return Produced(index, 0, appended.base_offset, appended.log_append_time_ms, partition.log.log_start_offset)
 
 
 def _refused(index: int, error: ApiError) -> Produced:
     return Produced(index, error.code, -1, -1, -1, error.message)
 
 
-def _close_on_error(answers: list[tuple[TopicKey, list[Produced]]]) -> None:
+def _close_on_error(answers: Answers) -> None:
     """acks=0 has no answer; a failure closes the connection instead, so that the client refreshes its metadata."""
     for topic, outcomes in answers:
         for produced in outcomes:
@@ -78,11 +125,37 @@ def _close_on_error(answers: list[tuple[TopicKey, list[Produced]]]) -> None:
                 raise ApiError(ErrorCode(produced.error_code), f"acks=0 produce to {topic!r}: {produced.error_message}")
 
 
-async def _wait_committed(
-    waits: list[tuple[list[Produced], int, Partition, Offset, asyncio.Future[None]]], timeout_ms: int
-) -> None:
-    await asyncio.wait([committed for *_, committed in waits], timeout=max(timeout_ms, 0) / 1000)
-    for outcomes, place, partition, _, committed in waits:
+async def _wait_appended(appends: Appends, commits: Commits, acks: int, api_version: int) -> None:
+    await asyncio.wait([appended for _, appended in appends])
+    for slot, appended in appends:
+        outcomes, place, partition = slot
+        error = appended.exception()
+        if error is None:
+            result = appended.result()
+            outcomes[place] = _produced(outcomes[place].partition, result, partition)
+            if acks == ACKS_ALL and (committed := partition.committed(result.last_offset)) is not None:
+                commits.append((slot, committed))
+        elif isinstance(error, ApiError):
+            outcomes[place] = _refused(outcomes[place].partition, _for_producer(error, api_version))
+        else:
+            raise error
+
+
+def _for_producer(error: ApiError, api_version: int) -> ApiError:
+    """A coordinator's refusal in a code that the producer's version understands (KIP-890)."""
+    code = error.code
+    if code in _PASSING or (code is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < ADDS_PARTITIONS_FROM):
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    elif code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_ERROR_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
+    return ApiError(code, error.message)
+
+
+async def _wait_committed(commits: Commits, timeout_ms: int) -> None:
+    await asyncio.wait([committed for _, committed in commits], timeout=max(timeout_ms, 0) / 1000)
+    for (outcomes, place, partition), committed in commits:
         index = outcomes[place].partition
         if not committed.done():
             committed.cancel()

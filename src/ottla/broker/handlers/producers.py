@@ -1,25 +1,68 @@
-"""InitProducerId v0–5 and DescribeProducers v0, for idempotent producers.
-
-Not done: transactional ids, and v6 (KIP-939), come with transactions.
-"""
+"""InitProducerId v0–5 and DescribeProducers v0. v6 (KIP-939) is not served yet (docs/GAPS.md)."""
 
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID
 from ottla.broker.node import Node
 from ottla.broker.request import Api, RequestContext
+from ottla.coordinator.machine import ProducerIdentity
+from ottla.coordinator.transactions.requests import InitProducer
+from ottla.coordinator.transactions.transaction import Transaction
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
+
+_FENCED_FROM: Final = 4  # Before it, a producer knows only INVALID_PRODUCER_EPOCH.
 
 
 async def init_producer_id(
     node: Node, context: RequestContext, request: api.InitProducerIdRequest
 ) -> api.InitProducerIdResponse:
-    if request.transactional_id is not None:
-        return api.InitProducerIdResponse(
-            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
-        )
-    return api.InitProducerIdResponse(producer_id=await node.next_producer_id(), producer_epoch=0)
+    try:
+        if request.transactional_id is None:
+            return api.InitProducerIdResponse(producer_id=await node.next_producer_id(), producer_epoch=0)
+        initialised = await _initialise(node, _checked(node, request))
+    except ApiError as error:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_FROM:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return api.InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
+    return api.InitProducerIdResponse(producer_id=initialised.producer_id, producer_epoch=initialised.producer_epoch)
+
+
+def _checked(node: Node, request: api.InitProducerIdRequest) -> InitProducer:
+    timeout_ms_max = node.config.integer("transaction.max.timeout.ms")
+    if not 0 < request.transaction_timeout_ms <= timeout_ms_max:
+        raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"the time-out must be in 1..{timeout_ms_max} ms")
+    is_unnamed = request.producer_id == NO_PRODUCER_ID
+    if not request.transactional_id or is_unnamed is not (request.producer_epoch == NO_EPOCH):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a transactional id, and producer id and epoch both or neither")
+    return InitProducer(
+        transactional_id=request.transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        expected=None if is_unnamed else ProducerIdentity(request.producer_id, request.producer_epoch),
+    )
+
+
+async def _initialise(node: Node, request: InitProducer) -> Transaction:
+    """Waits a moment for what was open before: most often it is gone then, and the producer need not ask again."""
+    try:
+        return await _decide(node, request)
+    except ApiError as error:
+        if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+            raise
+    await node.transactions.wait_finished(request.transactional_id)
+    return await _decide(node, request)
+
+
+async def _decide(node: Node, request: InitProducer) -> Transaction:
+    now_ms = node.clock.now_ms()
+    decided = await node.transactions.change(
+        request.transactional_id, lambda machine, producer_id: machine.decide_init(request, producer_id, now_ms)
+    )
+    if decided.state.is_decided:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "what was open is being aborted; ask again")
+    return decided
 
 
 async def describe_producers(

@@ -1,7 +1,7 @@
-"""Handlers run their first step at once, without a task: most of them finish in it.
+"""A coroutine's first step is run at once, without a task: most handlers, and most writes, finish in it.
 
-A task would cost several microseconds and a turn of the loop for every request. Only a handler that really waits becomes
-one, from the point where it waits.
+A task would cost several microseconds and a turn of the loop for every request. Only what really waits becomes one, from
+the point where it waits.
 """
 
 from collections.abc import Coroutine, Generator

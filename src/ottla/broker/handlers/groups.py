@@ -1,0 +1,84 @@
+"""JoinGroup v0–9, SyncGroup v0–5, Heartbeat v0–4, LeaveGroup v0–5: members of classic groups.
+
+A join or a sync that waits for the group's other members keeps its connection waiting, as in Kafka; clients beat over it
+again once they are answered. A heartbeat to a coordinator that is still loading is granted: the member cannot know better.
+"""
+
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.node import Node
+from ottla.broker.request import Api, RequestContext
+from ottla.coordinator.groups.member import Client
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+
+BATCHED_LEAVE_FROM: Final = 3
+
+
+async def join_group(node: Node, context: RequestContext, request: api.JoinGroupRequest) -> api.JoinGroupResponse:
+    client = Client(context.client_id or "", f"/{context.peer.host}")
+    try:
+        return await node.coordinators.groups.submit_and_wait(
+            member_partition(node, request.group_id),
+            lambda machine: machine.decide_join(request, client, version=context.api_version),
+        )
+    except ApiError as error:
+        return api.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+
+
+async def sync_group(node: Node, context: RequestContext, request: api.SyncGroupRequest) -> api.SyncGroupResponse:
+    try:
+        return await node.coordinators.groups.submit_and_wait(
+            member_partition(node, request.group_id), lambda machine: machine.decide_sync(request)
+        )
+    except ApiError as error:
+        return api.SyncGroupResponse(error_code=error.code)
+
+
+async def heartbeat(node: Node, context: RequestContext, request: api.HeartbeatRequest) -> api.HeartbeatResponse:
+    try:
+        await node.coordinators.groups.submit(
+            member_partition(node, request.group_id), lambda machine: machine.decide_heartbeat(request)
+        )
+    except ApiError as error:
+        if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return api.HeartbeatResponse()
+        return api.HeartbeatResponse(error_code=error.code)
+    return api.HeartbeatResponse()
+
+
+async def leave_group(node: Node, context: RequestContext, request: api.LeaveGroupRequest) -> api.LeaveGroupResponse:
+    is_batched = context.api_version >= BATCHED_LEAVE_FROM
+    leaving = request.members if is_batched else [api.LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
+    try:
+        codes = await node.coordinators.groups.submit(
+            member_partition(node, request.group_id), lambda machine: machine.decide_leave(request.group_id, leaving)
+        )
+    except ApiError as error:
+        return api.LeaveGroupResponse(error_code=error.code)
+    if not is_batched:
+        return api.LeaveGroupResponse(error_code=codes[0])
+    return api.LeaveGroupResponse(
+        members=[
+            api.LeaveGroupResponse.MemberResponse(
+                member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code
+            )
+            for one, code in zip(leaving, codes, strict=True)
+        ]
+    )
+
+
+def member_partition(node: Node, group_id: str) -> int:
+    """Where the group lives. Only offsets may be kept under the empty name, by clients of long ago."""
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
+    return node.coordinators.group_partition(group_id)
+
+
+APIS: Final[dict[int, Api]] = {
+    ApiKey.JOIN_GROUP: Api(versions=(0, 9), handle=join_group),
+    ApiKey.SYNC_GROUP: Api(versions=(0, 5), handle=sync_group),
+    ApiKey.HEARTBEAT: Api(versions=(0, 4), handle=heartbeat),
+    ApiKey.LEAVE_GROUP: Api(versions=(0, 5), handle=leave_group),
+}

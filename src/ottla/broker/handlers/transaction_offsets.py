@@ -1,0 +1,82 @@
+"""TxnOffsetCommit v0–5: a group's offsets that count once a transaction commits (KIP-98, KIP-447).
+
+The group's partition is part of the transaction like any other: announced by the producer (AddOffsetsToTxn) and verified
+here before v5, added here from v5 on.
+"""
+
+from typing import Final
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import NO_SEQUENCE, TopicPartition
+from ottla.broker.node import Node
+from ottla.broker.request import Api, RequestContext
+from ottla.broker.verification import TransactionalProducer
+from ottla.coordinator.machine import ProducerIdentity
+from ottla.metadata.topic_names import GROUP_TOPIC
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+
+ADDS_PARTITION_FROM: Final = 5
+ABORTABLE_ERROR_FROM: Final = 4
+
+TopicAnswer = api.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
+PartitionAnswer = api.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+async def txn_offset_commit(
+    node: Node, context: RequestContext, request: api.TxnOffsetCommitRequest
+) -> api.TxnOffsetCommitResponse:
+    try:
+        index = node.coordinators.group_partition(request.group_id)
+        await _enter_transaction(node, request, index, adds_partition=context.api_version >= ADDS_PARTITION_FROM)
+        now_ms = node.clock.now_ms()
+        return await node.coordinators.groups.submit(
+            index, lambda machine: machine.decide_transactional_commit(request, now_ms)
+        )
+    except ApiError as error:
+        return _failed(request, _for_producer(error.code, context.api_version))
+
+
+async def _enter_transaction(
+    node: Node, request: api.TxnOffsetCommitRequest, index: int, *, adds_partition: bool
+) -> None:
+    """Nothing is awaited between this and the decision: a marker cannot come in between."""
+    partition = node.partitions.leader_of(GROUP_TOPIC, index)
+    producer = TransactionalProducer(
+        request.transactional_id, ProducerIdentity(request.producer_id, request.producer_epoch), adds_partition
+    )
+    # Always asked, even if the partition has the transaction open: its marker may already wait to be written there.
+    guard = partition.guards.enter(*producer.identity, NO_SEQUENCE)
+    await node.verification.verify(TopicPartition(GROUP_TOPIC, index), producer)
+    known = partition.log.producer_state.producers.get(request.producer_id)
+    partition.guards.check(guard, request.producer_id, NO_SEQUENCE, known)
+
+
+def _for_producer(code: ErrorCode, api_version: int) -> ErrorCode:
+    match code:
+        case ErrorCode.PRODUCER_FENCED:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        case ErrorCode.NETWORK_EXCEPTION | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # It passes, and every client tries again.
+        case ErrorCode.CONCURRENT_TRANSACTIONS if api_version < ADDS_PARTITION_FROM:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        case ErrorCode.TRANSACTION_ABORTABLE if api_version < ABORTABLE_ERROR_FROM:
+            return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _failed(request: api.TxnOffsetCommitRequest, code: ErrorCode) -> api.TxnOffsetCommitResponse:
+    return api.TxnOffsetCommitResponse(
+        topics=[
+            TopicAnswer(
+                name=topic.name,
+                partitions=[
+                    PartitionAnswer(partition_index=one.partition_index, error_code=code) for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS: Final[dict[int, Api]] = {ApiKey.TXN_OFFSET_COMMIT: Api(versions=(0, 5), handle=txn_offset_commit)}

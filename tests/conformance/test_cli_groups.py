@@ -1,0 +1,161 @@
+"""`ottla group`, `ottla txn` and `ottla consume --group` as their users run them."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import ottla
+from ottla import TopicPartition
+from tests.conformance.test_cli import OTTLA, Ottla, environment, json_of, orders, run
+from tests.conformance.under_test import BrokerUnderTest
+
+__all__ = ["environment", "orders", "run"]  # fixtures
+
+WAIT_S = 30
+
+
+@pytest.fixture
+def member(broker: BrokerUnderTest, orders: str) -> Iterator[ottla.Consumer]:
+    """A member that has read and committed everything of `orders`."""
+    with ottla.Consumer(
+        bootstrap_servers=broker.bootstrap, group_id=f"group-{orders}", auto_offset_reset="earliest", client_id="till"
+    ) as consumer:
+        consumer.subscribe(orders)
+        count = 0
+        while count < 100:
+            count += len(consumer.poll(1_000))
+        consumer.commit()
+        yield consumer
+
+
+def test_a_group_reads_each_record_once_over_several_runs(run: Ottla, orders: str) -> None:
+    first = run("consume", orders, "--group", f"g-{orders}", "--count", "30", "--json").stdout.splitlines()
+    rest = run("consume", orders, "--group", f"g-{orders}", "--json").stdout.splitlines()
+    places = [(record["partition"], record["offset"]) for record in map(json.loads, [*first, *rest])]
+    assert (len(first), len(places), len(set(places))) == (30, 100, 100)
+    assert run("consume", orders, "--group", f"g-{orders}").stdout == ""
+
+
+def test_a_description_has_members_and_lag_in_records_and_seconds(
+    run: Ottla, orders: str, member: ottla.Consumer
+) -> None:
+    group = f"group-{orders}"
+    [caught_up] = json_of(run("group", "describe", group, "--json"))
+    assert (caught_up["state"], caught_up["lag"], caught_up["lag_seconds"]) == ("Stable", 0, 0.0)
+    assert [each["client_id"] for each in caught_up["members"]] == ["till"]
+    assert len(caught_up["members"][0]["partitions"]) == 3
+    long_ago_ms = round(time.time() * 1000) - 3_600_000
+    line = json.dumps({"value": "late", "partition": 1, "timestamp": long_ago_ms})
+    run("produce", orders, "--json", input=f"{line}\n{line}\n")
+    [behind] = json_of(run("group", "describe", group, "--json"))
+    assert behind["lag"] == 2
+    assert 3_600 <= behind["lag_seconds"] < 3_600 + WAIT_S
+    assert {each["partition"]: each["lag"] for each in behind["partitions"]} == {0: 0, 1: 2, 2: 0}
+    shown = run("group", "describe", group).stdout
+    assert re.search(rf"^ +{orders} +1 +\d+ +\d+ +2 +1 h", shown, re.MULTILINE)
+    assert re.search(r"^ lag +2 records, 1 h", shown, re.MULTILINE)
+
+
+def test_groups_are_listed(run: Ottla, orders: str, member: ottla.Consumer) -> None:
+    [listed] = [each for each in json_of(run("group", "list", "--json")) if each["group"] == f"group-{orders}"]
+    assert (listed["state"], listed["members"], listed["type"]) == ("Stable", 1, "classic")
+    assert re.search(rf"^ +group-{orders} +Stable +1 +classic", run("group", "list").stdout, re.MULTILINE)
+
+
+def test_a_reset_is_shown_first_refused_for_active_groups_and_then_done(
+    run: Ottla, orders: str, member: ottla.Consumer
+) -> None:
+    group = f"group-{orders}"
+    planned = run("group", "reset", group, "--to-earliest")
+    assert "add --execute" in planned.stderr
+    assert "1 active member" in planned.stderr
+    refused = run("group", "reset", group, "--to-earliest", "--execute", exit_code=1)
+    assert "stop its consumers" in refused.stderr
+    member.close()
+    assert json_of(run("group", "describe", group, "--json"))[0]["lag"] == 0
+    run("group", "reset", group, "--to-earliest", "--execute")
+    assert json_of(run("group", "describe", group, "--json"))[0]["lag"] == 100
+
+
+@pytest.mark.parametrize(
+    ("options", "after"),
+    [
+        (["--to-latest"], [30, 40, 30]),
+        (["--to-offset", "35"], [30, 35, 30]),
+        (["--topic", "{topic}:1", "--to-offset", "7"], [10, 7, 10]),
+        (["--shift-by", "-3"], [7, 7, 7]),
+        (["--by-duration", "90m"], [30, 20, 30]),
+        (["--to-timestamp", "@1000"], [0, 0, 0]),
+    ],
+)
+def test_a_reset_goes_where_it_is_told(
+    run: Ottla, broker: BrokerUnderTest, topic_name: str, options: list[str], after: list[int]
+) -> None:
+    """Three partitions of 30, 40 and 30 records; the last 20 of partition 1 are an hour old, all others two days."""
+    run("topic", "create", topic_name, "--partitions", "3")
+    now_ms = round(time.time() * 1000)
+    with ottla.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for partition, count in enumerate((30, 40, 30)):
+            for number in range(count):
+                age_ms = 3_600_000 if partition == 1 and number >= 20 else 172_800_000
+                producer.send(topic_name, "v", partition=partition, timestamp_ms=now_ms - age_ms)
+    group = f"group-{topic_name}"
+    with ottla.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets(group, {TopicPartition(topic_name, partition): 10 for partition in range(3)})
+        told = [option.format(topic=topic_name) for option in options]
+        done = json_of(run("group", "reset", group, *told, "--execute", "--json"))
+        assert done["executed"] is True
+        assert [position.offset for position in admin.list_group_offsets(group).values()] == after
+
+
+def test_a_group_is_deleted_in_part_or_whole(run: Ottla, broker: BrokerUnderTest, orders: str) -> None:
+    group = f"group-{orders}"
+    run("consume", orders, "--group", group)
+    run("group", "delete", group, "--topic", orders)
+    assert json_of(run("group", "describe", group, "--json"))[0]["partitions"] == []
+    assert run("group", "delete", group).stdout == f"✓ {group} deleted\n"
+    missing = run("group", "describe", group, exit_code=1)
+    assert "GROUP_ID_NOT_FOUND" in missing.stderr
+    assert "`ottla group list`" in missing.stderr
+
+
+def test_ctrl_c_ends_a_member_and_what_it_showed_is_committed(
+    run: Ottla, environment: dict[str, str], orders: str
+) -> None:
+    group = f"group-{orders}"
+    command = [OTTLA, "consume", orders, "--group", group, "--from", "beginning", "--follow"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        for _ in range(100):
+            assert reader.stdout.readline()
+        reader.send_signal(signal.SIGINT)
+        assert reader.wait(WAIT_S) == 130
+    [described] = json_of(run("group", "describe", group, "--json"))
+    assert (described["lag"], described["members"]) == (0, [])
+
+
+def test_a_transaction_is_listed_described_and_aborted(run: Ottla, broker: BrokerUnderTest, topic: str) -> None:
+    transactional_id = f"txn-{topic}"
+    with ottla.Producer(bootstrap_servers=broker.bootstrap, transactional_id=transactional_id) as producer:
+        producer.begin_transaction()
+        offset = producer.send(topic, "undecided").get(timeout=WAIT_S).offset
+        listed = json_of(run("txn", "list", "--state", "Ongoing", "--json"))
+        assert transactional_id in [each["transactional_id"] for each in listed]
+        described = json_of(run("txn", "describe", transactional_id, "--json"))
+        assert (described["state"], described["partitions"]) == ("Ongoing", [{"topic": topic, "partition": 0}])
+        assert json_of(run("txn", "find-hanging", "--topic", topic, "--older-than", "0s", "--json")) == []
+        refused = run("txn", "abort", "--partition", f"{topic}:0", "--start-offset", str(offset), exit_code=1)
+        assert "the coordinator knows" in refused.stderr
+        run("txn", "abort", transactional_id)
+        assert json_of(run("txn", "describe", transactional_id, "--json"))["partitions"] == []
+        with pytest.raises(ottla.ClientError, match="give each running instance its own"):
+            producer.commit_transaction()
+    assert run("consume", topic, "-X", "isolation.level=read_committed").stdout == ""
+    assert "`ottla txn list`" in run("txn", "abort", "nobody", exit_code=1).stderr

@@ -1,0 +1,313 @@
+"""A coordinator of groups over a log in memory, in virtual time: requests as calls, answers as messages."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import LeaderEpoch, Offset
+from ottla.coordinator.groups.group import CommittedOffset, Group
+from ottla.coordinator.groups.machine import GroupMachine
+from ottla.coordinator.groups.member import Client
+from ottla.coordinator.groups.settings import GroupSettings
+from ottla.coordinator.machine import Decision, ProducerIdentity
+from ottla.coordinator.records import GROUP_RECORDS, CoordinatorRecord
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.metadata.configs import BrokerConfig
+from ottla.wire import api
+from ottla.wire.codec import codec_for
+from ottla.wire.records import batches, records_of, set_offset_and_epoch
+from sim.world import World
+
+GROUP = "g"
+TOPIC = "t"
+CONSUMER = "consumer"
+PRODUCER = ProducerIdentity(7, 0)
+
+
+class MemoryLog:
+    """Implements `CoordinatorLog`. Appends and commits can be held back, or fail."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.leader_epoch: LeaderEpoch = 3
+        self.end_offset: Offset = 0
+        self.refusal_reason: ApiError | None = None
+        self.failure: ApiError | None = None
+        self.gate: asyncio.Event | None = None
+        """While it is closed, appends wait."""
+        self.is_committing = True
+        self._waiters: list[asyncio.Future[None]] = []
+        self.fenced_epochs: dict[int, int] = {}
+        self.read_count = 0
+
+    def refusal(self) -> ApiError | None:
+        return self.refusal_reason
+
+    def check_epoch(self, transaction: ProducerIdentity) -> None:
+        if transaction.epoch < self.fenced_epochs.get(transaction.producer_id, 0):
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, "an older epoch")
+
+    async def append(self, batch: memoryview) -> Offset:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        set_offset_and_epoch(batch, self.end_offset, self.leader_epoch)
+        self.batches.append(bytes(batch))
+        self.end_offset = next(batches(batch)).header.next_offset
+        return self.end_offset - 1
+
+    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
+        if self.is_committing:
+            return None
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
+
+    def commit(self, error: ApiError | None = None) -> None:
+        """Commits what is there, or fails to."""
+        waiters, self._waiters = self._waiters, []
+        self.is_committing = True
+        for waiter in waiters:
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
+
+    async def read(self, offset: Offset) -> bytes:
+        self.read_count += 1
+        if self.failure is not None:
+            raise self.failure
+        found = [batch for batch in self.batches if next(batches(memoryview(batch))).header.base_offset >= offset]
+        return b"".join(found[:100])
+
+    def records(self) -> list[CoordinatorRecord]:
+        """What was written, decoded; no control records."""
+        return [
+            decoded
+            for data in self.batches
+            for batch in batches(memoryview(data))
+            if not batch.header.is_control
+            for record in records_of(batch.view)
+            if (decoded := GROUP_RECORDS.decode(record.key, record.value)) is not None
+        ]
+
+
+class Coordinator:
+    """Partition 0 of the offsets topic, with every group in it."""
+
+    def __init__(self, world: World, log: MemoryLog, **settings: int) -> None:
+        texts = {"group.initial.rebalance.delay.ms": "0"}
+        texts |= {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self.world = world
+        self.log = log
+        self._member_count = 0
+        self.runtime = CoordinatorRuntime[GroupMachine](
+            topic="offsets",
+            record_types=GROUP_RECORDS,
+            new_machine=lambda submit: GroupMachine(
+                clock=world.clock,
+                submit=submit,
+                settings=GroupSettings.of(BrokerConfig(texts)),
+                new_member_id=self._new_member_id,
+            ),
+            clock=world.clock,
+        )
+
+    def _new_member_id(self, name: str) -> str:
+        self._member_count += 1
+        return f"{name}-{self._member_count}"
+
+    async def lead(self) -> None:
+        self.runtime.lead(0, self.log)
+        await self.loaded()
+
+    async def loaded(self) -> None:
+        while self.runtime.is_loading:
+            await asyncio.sleep(0.01)
+
+    async def reload(self) -> None:
+        """Leadership lost and regained: what is not in the log is gone."""
+        self.runtime.resign(0)
+        await self.lead()
+
+    @property
+    def machine(self) -> GroupMachine:
+        return self.runtime.machines()[0]
+
+    def group(self, group_id: str = GROUP) -> Group:
+        found = self.machine.group(group_id)
+        assert found is not None
+        return found
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    async def join(self, member_id: str = "", *, version: int = 9, **fields: Any) -> api.JoinGroupResponse:
+        request = join_request(member_id, **fields)
+        client = Client("client", "/host")
+        try:
+            return await self.runtime.submit_and_wait(
+                0, lambda machine: machine.decide_join(request, client, version=version)
+            )
+        except ApiError as error:
+            return api.JoinGroupResponse(error_code=error.code, member_id=member_id)
+
+    async def new_member(self, **fields: Any) -> api.JoinGroupResponse:
+        """Joins as a client does: asks for an id first."""
+        answer = await self.join(**fields)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            answer = await self.join(answer.member_id, **fields)
+        return answer
+
+    async def sync(
+        self,
+        joined: api.JoinGroupResponse,
+        assignments: dict[str, bytes] | None = None,
+        **fields: Any,
+    ) -> api.SyncGroupResponse:
+        given = [
+            api.SyncGroupRequest.SyncGroupRequestAssignment(member_id=member_id, assignment=assignment)
+            for member_id, assignment in (assignments or {}).items()
+        ]
+        request = api.SyncGroupRequest(
+            **{
+                "group_id": GROUP,
+                "generation_id": joined.generation_id,
+                "member_id": joined.member_id,
+                "assignments": given,
+            }
+            | fields
+        )
+        try:
+            return await self.runtime.submit_and_wait(0, lambda machine: machine.decide_sync(request))
+        except ApiError as error:
+            return api.SyncGroupResponse(error_code=error.code)
+
+    async def stable_member(self, **fields: Any) -> api.JoinGroupResponse:
+        """The only member of a stable group, with an assignment."""
+        joined = await self.new_member(**fields)
+        synced = await self.sync(joined, {joined.member_id: b"all"})
+        assert synced.error_code == ErrorCode.NONE and synced.assignment == b"all"
+        return joined
+
+    async def heartbeat(self, joined: api.JoinGroupResponse, **fields: Any) -> ErrorCode:
+        request = api.HeartbeatRequest(
+            **{"group_id": GROUP, "generation_id": joined.generation_id, "member_id": joined.member_id} | fields
+        )
+        return await self._code(self.runtime.submit(0, lambda machine: machine.decide_heartbeat(request)))
+
+    async def leave(self, member_id: str, instance_id: str | None = None) -> ErrorCode:
+        (code,) = await self.leave_all((member_id, instance_id))
+        return code
+
+    async def leave_all(self, *members: tuple[str, str | None]) -> list[ErrorCode]:
+        leaving = [
+            api.LeaveGroupRequest.MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in members
+        ]
+        return await self.runtime.submit(0, lambda machine: machine.decide_leave(GROUP, leaving))
+
+    async def commit(
+        self, offset: int, joined: api.JoinGroupResponse | None = None, *, version: int = 9, **fields: Any
+    ) -> ErrorCode:
+        """Of partition 0. The code of the partition, or of the whole."""
+        request = commit_request(offset, joined, **fields)
+        try:
+            topics = await self.runtime.submit(0, lambda machine: machine.decide_commit(request, version=version))
+        except ApiError as error:
+            return error.code
+        return ErrorCode(topics[0].partitions[0].error_code)
+
+    async def commit_in_transaction(
+        self, offset: int, producer: ProducerIdentity = PRODUCER, **fields: Any
+    ) -> ErrorCode:
+        partition = api.TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=fields.pop("metadata", "")
+        )
+        topic = api.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
+        request = api.TxnOffsetCommitRequest(
+            **{
+                "transactional_id": "x",
+                "group_id": GROUP,
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "topics": [topic],
+            }
+            | fields
+        )
+        now_ms = self.world.clock.now_ms()
+        try:
+            answer = await self.runtime.submit(0, lambda machine: machine.decide_transactional_commit(request, now_ms))
+        except ApiError as error:
+            return error.code
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def end(self, *, is_commit: bool, producer: ProducerIdentity = PRODUCER) -> None:
+        await self.runtime.append_marker(0, producer, is_commit=is_commit, coordinator_epoch=0)
+
+    async def committed(self, group_id: str = GROUP, topic: str = TOPIC, partition: int = 0) -> CommittedOffset | None:
+        def read(machine: GroupMachine) -> Decision[CommittedOffset | None]:
+            group = machine.group(group_id)
+            return Decision((), None if group is None else group.offset(topic, partition))
+
+        return await self.runtime.submit(0, read)
+
+    async def _code(self, asked: Coroutine[Any, Any, Any]) -> ErrorCode:
+        try:
+            await asked
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
+
+def join_request(member_id: str = "", **fields: Any) -> api.JoinGroupRequest:
+    protocols = fields.pop("protocols", {"range": b"metadata"})
+    return api.JoinGroupRequest(
+        **{
+            "group_id": GROUP,
+            "member_id": member_id,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": CONSUMER,
+            "protocols": [
+                api.JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in protocols.items()
+            ],
+        }
+        | fields
+    )
+
+
+def commit_request(offset: int, joined: api.JoinGroupResponse | None = None, **fields: Any) -> api.OffsetCommitRequest:
+    partition = api.OffsetCommitRequest.OffsetCommitRequestPartition(
+        partition_index=0,
+        committed_offset=offset,
+        committed_metadata=fields.pop("metadata", ""),
+        committed_leader_epoch=fields.pop("leader_epoch", -1),
+    )
+    member = (
+        {} if joined is None else {"member_id": joined.member_id, "generation_id_or_member_epoch": joined.generation_id}
+    )
+    topic = api.OffsetCommitRequest.OffsetCommitRequestTopic(name=fields.pop("topic", TOPIC), partitions=[partition])
+    return api.OffsetCommitRequest(**{"group_id": GROUP, "topics": [topic]} | member | fields)
+
+
+def subscription(*topics: str) -> bytes:
+    """What a consumer says of itself: a version, then its topics."""
+    return b"\0\0" + codec_for(api.ConsumerProtocolSubscription, 0).encode(
+        api.ConsumerProtocolSubscription(topics=list(topics))
+    )
+
+
+def play(scene: Callable[[Coordinator], Coroutine[Any, Any, None]], **settings: int) -> None:
+    """Runs a scene with a coordinator that is loaded; settings by their names with underscores for dots."""
+    world = World(1)
+
+    async def run() -> None:
+        coordinator = Coordinator(world, MemoryLog(), **settings)
+        await coordinator.lead()
+        await scene(coordinator)
+        coordinator.runtime.close()
+
+    world.run(run())

@@ -1,0 +1,185 @@
+"""Listening sockets with real clients' ends: who is let in, who is closed, what a connection knows of its peer."""
+
+import asyncio
+import socket
+from collections.abc import Coroutine
+from typing import Any
+
+from ottla.broker.request import Parts, Peer, RequestContext
+from ottla.server.real_workers import RealWorkers
+from ottla.server.socket_server import STALLED_SECONDS_MAX, SocketServer
+from tests.unit.fakes import FakeClock
+
+IDLE_SECONDS_MAX = 600.0
+WAITING = b"\0\0\0\x40\0\x12\0\0\0\0\0\x01\xff\xff" + bytes(54)
+REQUEST = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff"
+HALF_OF_A_LARGE_REQUEST = (50 << 20).to_bytes(4, "big") + bytes(200_000)
+
+
+class Answering:
+    """Answers every request with one byte and remembers who asked; a request with a body waits for ever."""
+
+    def __init__(self) -> None:
+        self.peers: list[Peer] = []
+
+    def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+        self.peers.append(peer)
+        return RequestContext(18, 0, 1, None, peer)
+
+    def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]:
+        async def answer() -> Parts:
+            if len(frame) > len(REQUEST):
+                await asyncio.get_running_loop().create_future()
+            return [b"!"]
+
+        return answer()
+
+
+class World:
+    def __init__(
+        self,
+        *,
+        connections_max: int = 100,
+        request_memory_bytes: int = 1 << 20,
+        idle_seconds_max: float = IDLE_SECONDS_MAX,
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = FakeClock()
+        self.workers = RealWorkers(loop, 1)
+        self.service = Answering()
+        self.server = SocketServer(
+            loop=loop,
+            clock=self.clock,
+            workers=self.workers,
+            request_bytes_max=100 << 20,
+            request_memory_bytes=request_memory_bytes,
+            idle_seconds_max=idle_seconds_max,
+            connections_max=connections_max,
+        )
+        self.port = self.server.bind("PLAINTEXT", "127.0.0.1", 0)
+        self.server.serve(self.service)
+
+    async def connect(self) -> socket.socket:
+        sock = socket.socket()
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        return sock
+
+    def sweep_after(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.server._sweep()
+
+    async def close(self) -> None:
+        self.server.stop_listening()
+        await self.server.drain(0)
+        self.workers.close()
+
+
+async def ask(sock: socket.socket) -> bytes:
+    """The answer, or nothing where the connection is closed."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(10):
+        try:
+            await loop.sock_sendall(sock, REQUEST)
+            return await loop.sock_recv(sock, 10)
+        except ConnectionError:
+            return b""
+
+
+def test_past_the_cap_connections_are_refused_until_one_goes() -> None:
+    async def scene() -> None:
+        world = World(connections_max=2)
+        first, second = await world.connect(), await world.connect()
+        assert [await ask(first), await ask(second)] == [b"!", b"!"]
+        refused = await world.connect()
+        assert await ask(refused) == b""
+        first.close()
+        await asyncio.sleep(0.01)
+        assert await ask(await world.connect()) == b"!"
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_a_connection_without_a_request_for_too_long_is_closed() -> None:
+    async def scene() -> None:
+        world = World()
+        idle, busy = await world.connect(), await world.connect()
+        assert await ask(idle) == await ask(busy) == b"!"
+        world.sweep_after(IDLE_SECONDS_MAX - 1)
+        assert await ask(busy) == b"!"
+        world.sweep_after(2)
+        assert await ask(idle) == b""
+        assert await ask(busy) == b"!"
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_a_negative_limit_lets_connections_idle_for_ever() -> None:
+    async def scene() -> None:
+        world = World(idle_seconds_max=-0.001)
+        idle = await world.connect()
+        assert await ask(idle) == b"!"
+        world.sweep_after(10 * IDLE_SECONDS_MAX)
+        assert await ask(idle) == b"!"
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_half_a_request_is_given_up_when_others_need_its_memory() -> None:
+    async def scene() -> None:
+        world = World(request_memory_bytes=100_000)
+        loop = asyncio.get_running_loop()
+        stalled = await world.connect()
+        await loop.sock_sendall(stalled, HALF_OF_A_LARGE_REQUEST)
+        while world.server.memory.used_bytes < 200_000:
+            await asyncio.sleep(0.001)
+        world.clock.advance(STALLED_SECONDS_MAX)
+        waiting = await world.connect()
+        await loop.sock_sendall(waiting, HALF_OF_A_LARGE_REQUEST)
+        while not world.server.memory.is_short:
+            await asyncio.sleep(0.001)
+        world.sweep_after(1)
+        assert await ask(stalled) == b""
+        assert not world.server.memory.is_short
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_who_hangs_up_while_a_request_waits_and_another_is_held_back_is_let_go() -> None:
+    async def scene() -> None:
+        world = World()
+        loop = asyncio.get_running_loop()
+        gone, there = await world.connect(), await world.connect()
+        for sock in (gone, there):
+            await loop.sock_sendall(sock, WAITING + REQUEST)
+        while len(world.service.peers) < 2:
+            await asyncio.sleep(0.001)
+        gone.close()
+        await asyncio.sleep(0.01)
+        assert len(world.server.connections) == 2  # Nothing is read, so nobody has noticed.
+        world.sweep_after(1)
+        assert len(world.server.connections) == 1
+        assert world.server.memory.used_bytes > 0
+        there.close()
+        world.sweep_after(1)
+        await asyncio.sleep(0)
+        assert not world.server.connections
+        assert world.server.memory.used_bytes == 0
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_a_connection_knows_the_address_that_it_came_to() -> None:
+    async def scene() -> None:
+        world = World()
+        assert await ask(await world.connect()) == b"!"
+        (peer,) = world.service.peers
+        assert (peer.host, peer.listener, peer.local_host) == ("127.0.0.1", "PLAINTEXT", "127.0.0.1")
+        await world.close()
+
+    asyncio.run(scene())
