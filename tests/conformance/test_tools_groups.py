@@ -158,6 +158,19 @@ def test_offsets_and_groups_are_deleted(tools: Tools, keeper: Keeper, quiet_grou
     assert "GroupIdNotFoundException" in groups(tools, "--describe", *of_group).out
 
 
+def test_the_consumer_performance_test_reads_everything(tools: Tools, two_partitions: str) -> None:
+    expected = 2 * RECORDS_EACH
+    count = ("--num-records", str(expected), "--group", new_group(), "--timeout", "20000")
+    [names, figures] = tools.ask("ConsumerPerformance", "--topic", two_partitions, *count).lines
+    shown = dict(zip(names.split(", "), figures.split(", "), strict=True))
+    assert int(shown["data.consumed.in.nMsg"]) == expected
+
+
+def test_the_end_to_end_latency_tool_runs(tools: Tools, topic: str) -> None:
+    size = ("--num-records", "20", "--record-size", "100", "--producer-acks", "all")
+    assert "Avg latency:" in tools.ask("EndToEndLatency", "--topic", topic, *size).out
+
+
 def offsets_partition(group: str) -> int:
     """Java's hash of the text, made positive, over the partitions of `__consumer_offsets`."""
     value = 0

@@ -25,7 +25,8 @@ from ottla.broker.fetch_session import FetchSessions
 from ottla.broker.peers import Peers
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import Verification
-from ottla.metadata.configs import BrokerConfig
+from ottla.metadata.config_key import ConfigValue
+from ottla.metadata.configs import BrokerConfig, broker_key, resolve_broker_config
 from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
 from ottla.metadata.controller.producer_ids import ProducerIdBlock, decide_allocate_producer_ids
 from ottla.metadata.delta import MetadataDelta
@@ -167,6 +168,11 @@ class Node:
         await future
 
     # -- what handlers ask -------------------------------------------------------------------------------------------
+
+    def live_setting(self, name: str) -> ConfigValue:
+        """A broker setting that may change while the node runs, as it is in force now."""
+        layers = broker_layers(self.image, self.settings, self.node_id)
+        return resolve_broker_config(broker_key(name), layers).value
 
     async def next_producer_id(self) -> ProducerId:
         """From this broker's block; a new block is recorded in the metadata before any of its ids is given out."""

@@ -110,6 +110,8 @@ class Verification:
 
     async def verify(self, partition: TopicPartition, producer: TransactionalProducer) -> None:
         """`ApiError`, in the coordinator's words, when the partition is not part of the producer's transaction."""
+        if not producer.adds_partitions and not self._node.live_setting("transaction.partition.verification.enable"):
+            return
         question = self._questions.get(producer)
         if question is None:
             question = self._questions[producer] = _Question()

@@ -137,7 +137,8 @@ TRANSACTION_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, "Time between looks for transactions"
           " past their time-out.", minimum=1),
     int32("transaction.max.timeout.ms", 900_000, "Longest time-out a transaction may ask for.", minimum=1),
-    flag("transaction.partition.verification.enable", True, "Check that a partition belongs to the transaction."),
+    flag("transaction.partition.verification.enable", True, "Check that a partition belongs to the transaction.",
+         live=True),
     int32("transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000, "Time between looks for idle"
           " transactional ids.", minimum=1),
     int32("transaction.state.log.load.buffer.size", 5 << 20, "Bytes read at once when transactions are loaded.",

@@ -233,3 +233,25 @@ def test_a_write_behind_a_marker_in_line_does_not_open_a_new_transaction(tmp_pat
         assert answer.last_stable_offset == answer.high_watermark == 3
 
     play(tmp_path, scene)
+
+
+def test_verification_of_version_1_can_be_switched_off(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("orders", partitions=2)
+        client = TransactionalClient(node, versions=VERSION_1)
+        await client.init()
+        resource = api.IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=4,
+            resource_name="",
+            configs=[
+                api.IncrementalAlterConfigsRequest.AlterableConfig(
+                    name="transaction.partition.verification.enable", value="false"
+                )
+            ],
+        )
+        request = api.IncrementalAlterConfigsRequest(resources=[resource])
+        assert (await node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)).responses[0].error_code == 0
+        assert (await client.send(client.batch("orders", b"never announced"))).error_code == ErrorCode.NONE
+        assert (await fetch(node, "orders")).last_stable_offset == 0
+
+    play(tmp_path, scene)

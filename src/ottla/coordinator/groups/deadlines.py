@@ -21,11 +21,12 @@ STALL_SECONDS: Final = 1.0
 class Timed:
     """Something with a deadline, in seconds of the loop's clock."""
 
-    __slots__ = ("due_at", "entry_at")
+    __slots__ = ("due_at", "entry_at", "retried_at")
 
     def __init__(self) -> None:
         self.due_at = NEVER
         self.entry_at = NEVER
+        self.retried_at = 0.0
 
 
 class Deadlines:
@@ -46,8 +47,8 @@ class Deadlines:
         timed.due_at = NEVER
 
     def is_due(self, timed: Timed) -> bool:
-        """Still, when what `on_due` asked for gets its turn."""
-        return timed.due_at <= asyncio.get_running_loop().time() + RETRY_SECONDS
+        """Still, when what `on_due` asked for gets its turn: nobody has moved the deadline meanwhile."""
+        return timed.due_at == timed.retried_at
 
     def stop(self) -> None:
         self._heap.clear()
@@ -88,7 +89,7 @@ class Deadlines:
 
     def _come_up(self, timed: Timed, now: float) -> None:
         if timed.due_at <= now:
-            timed.due_at = now + RETRY_SECONDS
+            timed.due_at = timed.retried_at = now + RETRY_SECONDS
             self._enter(timed)
             self._on_due(timed)
         elif timed.due_at != NEVER:

@@ -88,3 +88,16 @@ def test_members_are_not_blamed_for_a_broker_that_stood_still() -> None:
         assert len(fired.times[timed]) == 1
 
     world.run(scene())
+
+
+def test_a_beat_between_coming_due_and_the_decision_saves_even_a_short_session() -> None:
+    async def scene() -> None:
+        due: list[Timed] = []
+        deadlines, timed = Deadlines(due.append), Timed()
+        deadlines.set(timed, 500)
+        await asyncio.sleep(0.6)
+        assert due == [timed] and deadlines.is_due(timed)
+        deadlines.set(timed, 500)
+        assert not deadlines.is_due(timed)
+
+    World(1).run(scene())
