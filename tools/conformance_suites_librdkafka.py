@@ -34,6 +34,9 @@ SUMMARY: Final = re.compile(
 )
 COLOUR: Final = re.compile(r"\x1b\[[\d;]*m")
 FAILURE: Final = re.compile(r"^### Test \"\d.* ###\n(.*)$", re.MULTILINE)
+ASSERTION: Final = re.compile(
+    r"^.*Test assertion failed: \".*\": (?=\S)"
+)  # What was expected, in C; what was found follows.
 STATES: Final = {"PASSED": State.PASS, "FAILED": State.FAIL, "RUNNING": State.FAIL, "SKIPPED": State.SKIP}
 
 
@@ -113,7 +116,7 @@ class Librdkafka:
                     test=test.name + separator + subtest,
                     state=STATES[state],
                     seconds=float(seconds),
-                    reason="" if state == "PASSED" else shortened(reason),
+                    reason="" if state == "PASSED" else shortened(ASSERTION.sub("", reason)),
                 )
             )
         return outcomes

@@ -9,8 +9,8 @@ import pytest
 
 from tests.conformance.client import Client, Record
 from tests.conformance.groups import new_group
-from tests.conformance.hanging import begin_hanging_transaction
 from tests.conformance.kafka_tools import Tools
+from tests.conformance.raw_requests import begin_hanging_transaction
 from tests.conformance.transactions import Transactional, committed_values, last_stable_offset
 from tests.conformance.under_test import BrokerUnderTest, Keeper
 from tests.conformance.waiting import eventually

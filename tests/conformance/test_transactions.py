@@ -8,6 +8,7 @@ import pytest
 from tests.conformance.client import Client, ClientError, Record
 from tests.conformance.error_codes import INVALID_TRANSACTION_TIMEOUT, UNKNOWN_SERVER_ERROR
 from tests.conformance.groups import new_group
+from tests.conformance.raw_requests import producer_epochs
 from tests.conformance.registry import Can, clients_that
 from tests.conformance.transactions import (
     FENCED,
@@ -19,7 +20,7 @@ from tests.conformance.transactions import (
     uncommitted_values,
     values,
 )
-from tests.conformance.under_test import Keeper
+from tests.conformance.under_test import BrokerUnderTest, Keeper
 from tests.conformance.waiting import eventually
 
 Open = Callable[..., Transactional]
@@ -28,6 +29,7 @@ ROUNDS = 12
 TIME_OUT_MS = 1500
 TIME_OUT_WAIT_S = 20
 DAY_MS = 86_400_000
+EPOCH_MAX = 32_766  # The greatest that a producer is given: one more is left for fencing it.
 
 
 @pytest.fixture
@@ -280,3 +282,20 @@ def test_one_transactional_id_passes_from_client_to_client(
             producer.commit()
             expected.append(f"{name} {number}".encode())
     assert committed_values(keeper.client, topic, count=len(expected)) == expected
+
+
+def test_a_new_producer_id_begins_when_the_epochs_run_out(
+    broker: BrokerUnderTest, keeper: Keeper, transactional: Open, topic: str
+) -> None:
+    producer = transactional(keeper.client)
+    given = producer_epochs(broker.bootstrap, producer.transactional_id, count=EPOCH_MAX + 34)
+    first_id = given[0][0]
+    assert [epoch for producer_id, epoch in given if producer_id == first_id] == list(range(1, EPOCH_MAX + 1))
+    then = [pair for pair in given if pair[0] != first_id]
+    assert then == [(then[0][0], epoch) for epoch in range(len(then))]
+    assert then[0][0] > first_id
+    successor = transactional(keeper.client, producer.transactional_id)
+    successor.begin()
+    successor.write(topic, b"value")
+    successor.commit()
+    assert committed_values(keeper.client, topic, count=1) == [b"value"]

@@ -5,6 +5,7 @@ closes). The world is wrong: `OSError`, a partition, directory or connection goe
 `InvariantViolation`, the process stops.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NoReturn
 
@@ -156,6 +157,14 @@ class ApiError(Exception):
         super().__init__(f"{code.name}: {message}")
         self.code = code
         self.message = message
+
+
+class RecordsRefused(ApiError):
+    """Some records of a batch are wrong, and so all of it is refused: the producer learns which (KIP-467)."""
+
+    def __init__(self, message: str, refused: Sequence[int]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.refused = refused
 
 
 class ProtocolError(Exception):

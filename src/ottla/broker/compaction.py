@@ -21,8 +21,6 @@ from ottla.broker.node import Node
 from ottla.log.compaction.clean import clean
 from ottla.log.compaction.job import CleanedSegment, CleaningDone, CleaningJob
 from ottla.log.compaction.plan import Cleanable, aborted_before, find_cleanable, first_dirty_offset, job_of
-from ottla.metadata.configs import broker_key, resolve_broker_config
-from ottla.metadata.controller.decision import broker_layers
 from ottla.replica.partition import Partition
 
 logger = logging.getLogger(__name__)
@@ -111,8 +109,7 @@ class Compaction:
 
     def _number(self, name: str) -> float:
         """A setting in force now."""
-        layers = broker_layers(self._node.image, self._node.settings, self._node.node_id)
-        value = resolve_broker_config(broker_key(name), layers).value
+        value = self._node.live_setting(name)
         assert isinstance(value, int | float)
         return value
 

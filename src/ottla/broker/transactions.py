@@ -173,12 +173,15 @@ class Transactions:
         """Aborts what is open for longer than its producer allowed, and fences that producer."""
         for machine in self._node.coordinators.transactions.machines().values():
             for transactional_id in machine.overdue(self._node.clock.now_ms()):
-                logger.info("a transaction timed out", extra={"id": transactional_id})
                 await self._abort_overdue(transactional_id)
 
     async def _abort_overdue(self, transactional_id: str) -> None:
         now_ms = self._node.clock.now_ms()
-        await self.submit(transactional_id, lambda machine: machine.decide_timeout(transactional_id, now_ms))
+        try:
+            await self.submit(transactional_id, lambda machine: machine.decide_timeout(transactional_id, now_ms))
+            logger.info("a transaction timed out", extra={"id": transactional_id})
+        except ApiError as error:  # A partition that cannot be written to holds up no other.
+            logger.warning("a transaction cannot be timed out", extra={"id": transactional_id, "reason": str(error)})
 
     async def expire_ids(self) -> None:
         """Forgets transactional ids that nobody used for long."""
@@ -186,7 +189,11 @@ class Transactions:
         expiration_ms = self._node.config.integer("transactional.id.expiration.ms")
         runtime = self._node.coordinators.transactions
         for index in runtime.machines():
-            count = await runtime.submit(index, lambda machine: machine.decide_expiry(now_ms, expiration_ms))
+            try:
+                count = await runtime.submit(index, lambda machine: machine.decide_expiry(now_ms, expiration_ms))
+            except ApiError as error:
+                logger.warning("transactional ids cannot expire", extra={"partition": index, "reason": str(error)})
+                continue
             if count:
                 logger.info("transactional ids expired", extra={"partition": index, "count": count})
 

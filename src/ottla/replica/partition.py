@@ -17,7 +17,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError, RecordsRefused, invariant
 from ottla.base.types import LeaderEpoch, NodeId, Offset, ProducerId, TimestampMs, TopicId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.compaction.job import CleanedSegment
@@ -28,7 +28,7 @@ from ottla.log.transaction_index import AbortedTransaction
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.replica.storage import Storage
 from ottla.replica.transaction_guards import TransactionGuards
-from ottla.wire.records import has_keyless_record, recompress
+from ottla.wire.records import keyless_records, recompress
 
 logger = logging.getLogger(__name__)
 
@@ -195,8 +195,8 @@ class Partition:
         """Only some topics need it: compacted ones want keys, those with a `compression.type` their codec."""
         log, config = self.log, self.log.config
         header = log.check_batch(batch, self._clock.now_ms())
-        if config.compacts and await self._workers.run(has_keyless_record, batch):
-            raise ApiError(ErrorCode.INVALID_RECORD, f"{self.topic_partition} is compacted: every record needs a key")
+        if config.compacts and (refused := await self._workers.run(keyless_records, batch)):
+            raise RecordsRefused(f"{self.topic_partition} is compacted: every record needs a key", refused)
         if config.compression_type is not None and log.needs_recompression(header):
             codec, level = config.compression_type, config.compression_level
             return memoryview(await self._workers.run(recompress, batch, codec, level))

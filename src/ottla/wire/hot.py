@@ -45,6 +45,8 @@ class Produced(NamedTuple):
     log_append_time_ms: TimestampMs
     log_start_offset: Offset
     error_message: str | None = None
+    refused_records: Sequence[int] = ()
+    """Which records of the batch are the reason, counted from 0."""
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -246,7 +248,7 @@ def encode_produce(
     if version >= PRODUCE_FLEXIBLE_FROM and len(topics) == 1:
         topic, outcomes = topics[0]
         if len(outcomes) == 1 and outcomes[0].error_message is None:
-            index, error_code, base_offset, append_time_ms, start_offset, _ = outcomes[0]
+            index, error_code, base_offset, append_time_ms, start_offset, _, _ = outcomes[0]
             name = _encoded_topic(topic)
             return b"".join((
                 _SINGLE_HEAD.pack(_SINGLE_BYTES + len(name), correlation_id, 0, 2),
@@ -280,7 +282,7 @@ def _encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicK
             else:
                 out += _PRODUCED_V3.pack(*produced[:4])
             if version >= 8:
-                put_count(out, 0, flexible=flexible)
+                _put_refused_records(out, produced, flexible=flexible)
                 _put_message(out, produced.error_message, flexible=flexible)
             if flexible:
                 out.append(0)
@@ -291,6 +293,15 @@ def _encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicK
         out.append(0)
     _I32.pack_into(out, 0, len(out) - 4)
     return out
+
+
+def _put_refused_records(out: bytearray, produced: Produced, *, flexible: bool) -> None:
+    put_count(out, len(produced.refused_records), flexible=flexible)
+    for number in produced.refused_records:
+        out += _I32.pack(number)
+        _put_message(out, produced.error_message, flexible=flexible)
+        if flexible:
+            out.append(0)
 
 
 def _put_message(out: bytearray, message: str | None, *, flexible: bool) -> None:

@@ -68,9 +68,10 @@ def shapes_of(batch: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iter
         yield RecordShape(span.offset, span.timestamp, span.key_length, span.value_length)
 
 
-def has_keyless_record(batch: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bool:
-    """A compacted topic cannot take a record without a key."""
-    return any(shape.key_length < 0 for shape in shapes_of(batch, max_bytes=max_bytes))
+def keyless_records(batch: Buffer, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[int]:
+    """Which records, counted from 0, have no key: a compacted topic cannot take them."""
+    shapes = shapes_of(batch, max_bytes=max_bytes)
+    return [number for number, shape in enumerate(shapes) if shape.key_length < 0]
 
 
 def first_at_or_after(

@@ -9,7 +9,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from ottla.wire.records import set_crc
+from ottla.wire.records import BatchBuilder, set_crc
 from tests.unit.broker.real_node import RealNode, play, produce_request
 
 
@@ -299,5 +299,19 @@ def test_a_request_does_not_overtake_one_that_waits_for_another_partition(tmp_pa
         first = (await waiting).responses[0].partition_responses
         assert [one.error_code for one in first] == [0, 0]
         assert first[1].base_offset < second.base_offset
+
+    play(tmp_path, scene)
+
+
+def test_a_producer_learns_which_records_have_no_key(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t", cleanup_policy="compact")
+        builder = BatchBuilder()
+        for number in range(6):
+            builder.append(node.clock.now_ms(), None if number in (1, 4) else b"k", b"v")
+        response = await node.ask(ApiKey.PRODUCE, produce_request("t", bytes(builder.build())), 9)
+        answer = response.responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [one.batch_index for one in answer.record_errors] == [1, 4]
 
     play(tmp_path, scene)

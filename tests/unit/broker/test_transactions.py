@@ -2,13 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import NodeId
+from ottla.broker.peers import Peers
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
+from ottla.wire.message import Message
 from tests.unit.broker.real_node import RealNode, play
 from tests.unit.broker.transactional_client import VERSION_1, VERSION_2, TransactionalClient, fetch, read, visible
 from tests.unit.fakes import FakeClock
@@ -378,3 +382,70 @@ def test_a_topic_that_is_deleted_does_not_hold_up_its_transaction(tmp_path: Path
         assert await read(node, "orders") == [b"a"]
 
     play(tmp_path, scene)
+
+
+# -- between coordinator and leaders ----------------------------------------------------------------------------------
+
+
+class FailingPeers:
+    """Loses the first requests for markers, or their answers."""
+
+    def __init__(self, inner: Peers, failure_count: int, *, is_answer_lost: bool) -> None:
+        self._inner = inner
+        self._failure_count = failure_count
+        self._is_answer_lost = is_answer_lost
+        self.marker_request_count = 0
+
+    async def ask(self, broker_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> Any:
+        if api_key is not ApiKey.WRITE_TXN_MARKERS:
+            return await self._inner.ask(broker_id, api_key, api_version, request)
+        self.marker_request_count += 1
+        fails = self.marker_request_count <= self._failure_count
+        if self._is_answer_lost or not fails:
+            answer = await self._inner.ask(broker_id, api_key, api_version, request)
+        if fails:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, "lost on purpose")
+        return answer
+
+
+@BOTH
+@pytest.mark.parametrize("is_answer_lost", [False, True])
+def test_markers_are_asked_for_until_they_are_written(
+    tmp_path: Path, versions: dict[str, int], is_answer_lost: bool
+) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("orders")
+        client = TransactionalClient(node, versions=versions)
+        await client.init()
+        await client.produce("orders", b"a")
+        peers = node.node.peers = FailingPeers(node.node.peers, 2, is_answer_lost=is_answer_lost)
+        assert await client.end() is ErrorCode.NONE
+        while await states(node) != {"tx": "CompleteCommit"}:
+            await node.node.transactions.wait_finished("tx")
+        assert peers.marker_request_count == 3
+        assert await read(node, "orders") == [b"a"]
+
+    play(tmp_path, scene)
+
+
+def test_a_decision_outlives_the_node(tmp_path: Path) -> None:
+    """The node stops between the decision and its markers; the next one writes them."""
+
+    async def main() -> None:
+        node = await RealNode.open(tmp_path, {})
+        await node.create_topic("orders")
+        client = TransactionalClient(node)
+        await client.init()
+        await client.produce("orders", b"a")
+        node.node.peers = FailingPeers(node.node.peers, 1_000_000, is_answer_lost=False)
+        assert await client.end() is ErrorCode.NONE
+        assert await states(node) == {"tx": "PrepareCommit"}
+        await node.close()
+        node = await RealNode.open(tmp_path, {})
+        await loaded(node)
+        while await states(node) != {"tx": "CompleteCommit"}:
+            await node.node.transactions.wait_finished("tx")
+        assert await read(node, "orders") == [b"a"]
+        await node.close()
+
+    asyncio.run(main())

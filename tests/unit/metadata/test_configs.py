@@ -106,7 +106,7 @@ def test_a_topics_default_is_that_of_its_last_synonym():
         assert synonyms[-1].to_topic_unit(default) == TOPIC_CONFIGS[name].default, name
 
 
-def test_only_what_reaches_logs_or_compaction_is_live():
+def test_only_what_reaches_logs_compaction_or_verification_is_live():
     synonyms = {synonym.broker_key for several in TOPIC_SYNONYMS.values() for synonym in several}
     live = {key.name for key in BROKER_CONFIGS.values() if key.update_mode is UpdateMode.LIVE}
     assert live - synonyms == {
@@ -115,6 +115,7 @@ def test_only_what_reaches_logs_or_compaction_is_live():
         "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
+        "transaction.partition.verification.enable",
     }
     assert is_live("log.retention.ms")
     assert not is_live("num.io.threads")

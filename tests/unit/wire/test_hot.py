@@ -101,14 +101,18 @@ def test_a_single_batch_decodes_alike(version: int, name: str, size: int) -> Non
             decode_produce(encoded[:cut], 0, version)
 
 
-OUTCOMES = [Produced(0, 0, 42, -1, 7), Produced(3, 10, -1, -1, -1, "too large")]
+OUTCOMES = [
+    Produced(0, 0, 42, -1, 7),
+    Produced(3, 10, -1, -1, -1, "too large"),
+    Produced(4, 87, -1, -1, -1, "no key", [2, 5]),
+]
 
 
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-@pytest.mark.parametrize("outcomes", [OUTCOMES, OUTCOMES[:1], OUTCOMES[1:]])
+@pytest.mark.parametrize("outcomes", [OUTCOMES, OUTCOMES[:1], OUTCOMES[1:2], OUTCOMES[2:]])
 def test_produce_responses_encode_alike(version: int, outcomes: list[Produced]) -> None:
     if version < 8:
-        outcomes = [one._replace(error_message=None) for one in outcomes]
+        outcomes = [one._replace(error_message=None, refused_records=()) for one in outcomes]
     response = api.ProduceResponse(
         responses=[
             api.ProduceResponse.TopicProduceResponse(
@@ -122,6 +126,12 @@ def test_produce_responses_encode_alike(version: int, outcomes: list[Produced]) 
                         log_append_time_ms=one.log_append_time_ms,
                         log_start_offset=one.log_start_offset,
                         error_message=one.error_message,
+                        record_errors=[
+                            api.ProduceResponse.BatchIndexAndErrorMessage(
+                                batch_index=number, batch_index_error_message=one.error_message
+                            )
+                            for number in one.refused_records
+                        ],
                     )
                     for one in outcomes
                 ],

@@ -26,8 +26,8 @@ from ottla.wire.records import (
     control_type_of,
     end_transaction_marker,
     first_at_or_after,
-    has_keyless_record,
     is_crc_valid,
+    keyless_records,
     latest_record,
     parse_header,
     recompress,
@@ -172,8 +172,8 @@ class TestReading:
 
     def test_searches(self) -> None:
         batch = built(BatchBuilder(), RECORDS)
-        assert has_keyless_record(batch)
-        assert not has_keyless_record(built(BatchBuilder(), [RECORDS[0], RECORDS[2]]))
+        assert keyless_records(batch) == [number for number, record in enumerate(RECORDS) if record.key is None]
+        assert not keyless_records(built(BatchBuilder(), [RECORDS[0], RECORDS[2]]))
         found = first_at_or_after(batch, 1_700_000_000_001)
         assert found is not None
         assert (found.offset, found.timestamp) == (1, 1_700_000_000_005)

@@ -12,7 +12,7 @@ announce its partitions itself: the batch does.
 import asyncio
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.errors import ApiError, ErrorCode, RecordsRefused
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
 from ottla.log.partition_log import AppendResult
@@ -114,7 +114,8 @@ def _produced(index: int, appended: AppendResult, partition: Partition) -> Produ
 
 
 def _refused(index: int, error: ApiError) -> Produced:
-    return Produced(index, error.code, -1, -1, -1, error.message)
+    refused = error.refused if isinstance(error, RecordsRefused) else ()
+    return Produced(index, error.code, -1, -1, -1, error.message, refused)
 
 
 def _close_on_error(answers: Answers) -> None:
@@ -150,7 +151,7 @@ def _for_producer(error: ApiError, api_version: int) -> ApiError:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     elif code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_ERROR_FROM:
         code = ErrorCode.INVALID_TXN_STATE
-    return ApiError(code, error.message)
+    return error if code is error.code else ApiError(code, error.message)
 
 
 async def _wait_committed(commits: Commits, timeout_ms: int) -> None:
