@@ -49,7 +49,12 @@ class SlowConsumer(threading.Thread):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(name="slow consumer", daemon=True)
-        settings = {"queued.min.messages": 1, "queued.max.messages.kbytes": 64, "fetch.message.max.bytes": 16 << 10}
+        settings = {
+            "queued.min.messages": 1,
+            "queued.max.messages.kbytes": 64,
+            "fetch.message.max.bytes": 16 << 10,
+            "fetch.queue.backoff.ms": 10,  # Not its second: small batches would make the client slower than meant.
+        }
         self._consumer = new_consumer(broker.bootstrap_servers, **settings)
         self._consumer.assign([TopicPartition(TOPIC, 0, 0)])
         self._stopping = threading.Event()

@@ -9,7 +9,7 @@ import socket
 import struct
 from typing import Final
 
-from kafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 PRODUCE, PRODUCE_VERSION = 0, 3
 INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION = 22, 0

@@ -67,7 +67,7 @@ def flip_a_bit_of_the_second_batch(data_dir: Path, topic: str) -> None:
 def test_scene_11_a_restarted_producer_repeats_what_it_had_sent(
     client: Client, keeper: Keeper, topic: str, data_dir: Path
 ) -> None:
-    """Idempotence ends with the producer: only a transactional.id (not served yet) would outlive it."""
+    """Idempotence ends with the producer: only a transactional.id outlives it."""
     for _ in range(2):  # A new producer each time, as after a crash before it had noted its progress.
         client.produce(topic, [Record(key=b"order 7", value=b"paid")], idempotence=True, acks="all")
     found = keeper.fetch(topic, count=2)

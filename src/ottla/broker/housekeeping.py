@@ -61,6 +61,8 @@ class Housekeeping:
             await asyncio.sleep(seconds)
             try:
                 await chore()
+            except OSError as error:  # A full disk, say: no bug, so no traceback.
+                logger.error("%s failed: %s; it runs again in %s s", name, error, seconds)
             except Exception:
                 logger.exception("%s failed; it runs again in %s s", name, seconds)
 

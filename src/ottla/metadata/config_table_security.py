@@ -69,7 +69,7 @@ SASL_KEYS: Final[tuple[ConfigKey, ...]] = (
     names("sasl.enabled.mechanisms", ("GSSAPI",), "SASL mechanisms offered."),
     secret("sasl.jaas.config", None, "Login configuration in JAAS form."),
     text("sasl.kerberos.kinit.cmd", "/usr/bin/kinit", "Path of kinit."),
-    int64("sasl.kerberos.min.time.before.relogin", 60_000, "Rest between Kerberos logins."),
+    int64("sasl.kerberos.min.time.before.relogin", 60_000, "Accepted and shown; Kerberos is not offered.", live=True),
     names("sasl.kerberos.principal.to.local.rules", ("DEFAULT",), "Rules from a Kerberos name to a user."),
     text("sasl.kerberos.service.name", None, "Kerberos service name."),
     double("sasl.kerberos.ticket.renew.jitter", 0.05, "Random part of the renewal time."),

@@ -246,7 +246,7 @@ def test_leaving_a_group_that_does_not_exist() -> None:
 
 
 def test_a_large_group_converges_after_a_storm() -> None:
-    """Scene 39: two hundred members join at the same time."""
+    """Scene 30: two hundred members join at the same time."""
 
     async def scene(coordinator: Coordinator) -> None:
         async def member() -> int:

@@ -113,7 +113,7 @@ def test_a_static_member_that_is_away_holds_its_place_until_its_session_ends() -
 
 
 def test_a_rolling_restart_of_static_members_is_not_one_rebalance() -> None:
-    """Scene 33."""
+    """Scene 28."""
 
     async def scene(coordinator: Coordinator) -> None:
         names = [f"node-{number}" for number in range(5)]
