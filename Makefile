@@ -28,8 +28,8 @@ install: $(INSTALLED)  ## Make .venv with Ottla and everything for working on it
 demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show what happened
 	@$(BIN)/python examples/demo.py
 
-test: $(INSTALLED)  ## Unit tests and simulations
-	$(BIN)/python -m pytest tests/unit tests/simulation $(PARALLEL)
+test: $(INSTALLED)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
+	$(BIN)/python -m pytest tests/unit tests/simulation tests/spark $(PARALLEL)
 
 check: $(INSTALLED)  ## ruff, mypy, import directions
 	$(BIN)/ruff check .

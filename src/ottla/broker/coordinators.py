@@ -72,15 +72,15 @@ class Coordinators:
             new_machine=lambda _: new_transaction_machine(),
             clock=clock,
         )
+        self._runtimes: Mapping[str, CoordinatorRuntime[Any]] = {
+            GROUP_TOPIC: self.groups,
+            TRANSACTION_TOPIC: self.transactions,
+        }
         self._led: dict[str, dict[int, Partition]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
 
     def follow(self) -> None:
         """Leads what has become ours and lets go of what is no more."""
-        runtimes: Mapping[str, CoordinatorRuntime[Any]] = {
-            GROUP_TOPIC: self.groups,
-            TRANSACTION_TOPIC: self.transactions,
-        }
-        for topic, runtime in runtimes.items():
+        for topic, runtime in self._runtimes.items():
             led = self._led[topic]
             held = {partition.topic_partition.partition: partition for partition in self._partitions.of_topic(topic)}
             for index in led.keys() - held.keys():
@@ -118,9 +118,12 @@ class Coordinators:
 
     async def find(self, topic: str, key: str) -> NodeId:
         """The broker that coordinates `key`; makes the internal topic first where nobody has needed it yet."""
-        if topic not in self._image.topics:
+        is_new = topic not in self._image.topics
+        if is_new:
             await self._create(topic)
         index = partition_for(key, self._partition_count(topic))
+        if is_new:  # So that whoever asked for it finds it ready.
+            await self._runtimes[topic].wait_loaded(index)
         leader = self._image.topics[topic].partitions[index].leader
         if leader not in self._image.brokers:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")

@@ -27,6 +27,7 @@ M = TypeVar("M", bound=Machine)
 Reply = TypeVar("Reply")
 
 RELOAD_SECONDS: Final = 0.1
+LOAD_WAIT_SECONDS: Final = 1.0
 
 
 class CoordinatorRuntime(Generic[M]):
@@ -76,6 +77,12 @@ class CoordinatorRuntime(Generic[M]):
     def machines(self) -> dict[int, M]:
         """Those that are loaded, for what asks all of them (ListGroups)."""
         return {index: shard.machine for index, shard in self._shards.items() if shard.is_ready}
+
+    async def wait_loaded(self, index: int) -> None:
+        """Until partition `index` is loaded if that is soon, as it is for a new one."""
+        shard = self._shards.get(index)
+        if shard is not None and shard.loader is not None:
+            await asyncio.wait([shard.loader], timeout=LOAD_WAIT_SECONDS)
 
     @property
     def is_loading(self) -> bool:
@@ -134,7 +141,7 @@ class _Shard(Generic[M]):
         self.writes = PendingWrites(log, clock)
         self._tasks = OwnedTasks()
         self._writer: asyncio.Task[None] | None = None
-        self._loader: asyncio.Task[None] | None = self._tasks.spawn(self._load(), name=f"load {name}")
+        self.loader: asyncio.Task[None] | None = self._tasks.spawn(self._load(), name=f"load {name}")
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 
@@ -215,7 +222,7 @@ class _Shard(Generic[M]):
             return
         logger.warning("reloading a coordinator", extra={"partition": self._name, "reason": error.message})
         self._discard(self._not_known(error))
-        self._loader = self._tasks.spawn(self._load(), name=f"load {self._name}")
+        self.loader = self._tasks.spawn(self._load(), name=f"load {self._name}")
 
     def _not_known(self, error: ApiError) -> ApiError:
         return ApiError(
@@ -228,7 +235,7 @@ class _Shard(Generic[M]):
         self.writes.fail(error)
 
     def close(self) -> None:
-        loader, self._loader = self._loader, None
+        loader, self.loader = self.loader, None
         if loader is not None:
             loader.cancel()
         self._discard(ApiError(ErrorCode.NOT_COORDINATOR, f"this broker leads {self._name} no more"))
@@ -250,6 +257,6 @@ class _Shard(Generic[M]):
             break
         self.machine = machine
         self.writes = PendingWrites(self.log, self._clock)
-        self._loader = None
+        self.loader = None
         self.is_ready = True
         machine.start()

@@ -27,6 +27,15 @@ def test_this_node_coordinates_every_key(tmp_path: Path, version: int, key_type:
     play(tmp_path, scene)
 
 
+def test_whoever_asked_first_finds_the_coordinator_ready(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.ask(ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        answer = await node.ask(ApiKey.HEARTBEAT, api.HeartbeatRequest(group_id="g", member_id="m"))
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    play(tmp_path, scene)
+
+
 def test_share_groups_have_no_coordinator(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         request = api.FindCoordinatorRequest(key_type=2, coordinator_keys=["s:1:0"])

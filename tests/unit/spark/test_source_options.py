@@ -1,0 +1,67 @@
+"""Options: the official connector's names, and no misspelling passes."""
+
+import pytest
+
+from ottla.base.types import TopicPartition
+from ottla.spark.source_options import OptionError, SourceOptions
+
+LEAST = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
+
+
+def parsed(**options: str) -> SourceOptions:
+    return SourceOptions.parse({**LEAST, **options})
+
+
+def test_defaults_are_those_of_a_streaming_source_that_loses_nothing() -> None:
+    options = parsed()
+    assert options.topics == ("t",)
+    assert (options.starting.rule, options.ending.rule) == ("earliest", "latest")
+    assert options.fail_on_data_loss and options.read_committed and not options.include_headers
+
+
+def test_names_are_read_without_regard_to_case() -> None:
+    assert SourceOptions.parse({"KAFKA.bootstrap.servers": "b", "SUBSCRIBE": "a, b", "maxoffsetspertrigger": "5"}) == (
+        SourceOptions.parse({"kafka.bootstrap.servers": "b", "subscribe": "a,b", "maxOffsetsPerTrigger": "5"})
+    )
+
+
+def test_offsets_by_partition() -> None:
+    options = parsed(startingOffsets='{"t": {"0": 23, "1": -2}}', endingOffsets='{"t": {"0": 50, "1": -1}}')
+    assert options.starting.offsets == {TopicPartition("t", 0): 23, TopicPartition("t", 1): -2}
+    assert options.ending.offsets == {TopicPartition("t", 0): 50, TopicPartition("t", 1): -1}
+
+
+def test_a_timestamp_wins_over_offsets() -> None:
+    options = parsed(startingOffsets="latest", startingTimestamp="1700000000000")
+    assert options.starting.timestamp_ms == 1_700_000_000_000 and not options.starting.rule
+
+
+def test_a_group_can_say_where_to_begin() -> None:
+    assert parsed(startingOffsets="group:billing").starting.rule == "group:billing"
+
+
+def test_headers_come_with_their_column() -> None:
+    assert parsed(columns="value, headers").include_headers
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"subscribe": "t"}, "kafka.bootstrap.servers is missing"),
+        ({"kafka.bootstrap.servers": "b"}, "exactly one of"),
+        ({**LEAST, "assign": '{"t": [0]}'}, "exactly one of"),
+        ({**LEAST, "maxOffsetPerTrigger": "5"}, "unknown options: maxoffsetpertrigger"),
+        ({**LEAST, "maxOffsetsPerTrigger": "0"}, "positive"),
+        ({**LEAST, "maxOffsetsPerTrigger": "many"}, "not a whole number"),
+        ({**LEAST, "endingOffsets": "earliest"}, "cannot be earliest"),
+        ({**LEAST, "startingOffsets": "{"}, "not JSON"),
+        ({**LEAST, "startingOffsets": '{"t": 5}'}, "is the form"),
+        ({**LEAST, "failOnDataLoss": "maybe"}, "true or false"),
+        ({**LEAST, "kafka.isolation.level": "dirty"}, "one of read_committed"),
+        ({**LEAST, "maxTriggerDelay": "soon"}, "maxTriggerDelay"),
+        ({**LEAST, "columns": "value,colour"}, "colour"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_read(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
+        SourceOptions.parse(options)
