@@ -14,6 +14,7 @@ def partition_for(key: str, partition_count: int) -> int:
 
 
 @lru_cache(NAMES_REMEMBERED_MAX)
+@lru_cache(maxsize=10_000)  # Every request of a group asks again.
 def java_string_hash(text: str) -> int:
     """`String.hashCode` over UTF-16 units, as an unsigned 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
