@@ -114,6 +114,6 @@ def judged(finished: Finished) -> tuple[State, str]:
         return State.FAIL, f"no result in {TEST_SECONDS_MAX:.0f} s"
     if finished.status != 0:
         errors = ERROR.findall(finished.printed)
-        return State.FAIL, errors[-1] if errors else f"pytest ended with {finished.status}"
+        return State.FAIL, errors[0] if errors else f"pytest ended with {finished.status}"
     skipped = SKIPPED.findall(finished.printed)
     return (State.SKIP, skipped[-1]) if skipped else (State.PASS, "")

@@ -123,7 +123,7 @@ def test_an_abandoned_transaction_times_out_after_a_restart(
 def test_pending_offsets_outlive_a_restart(
     borrow: Callable[[str], Client], reader: Client, open_producer: Open, topic: str, restarted: Callable[[], None]
 ) -> None:
-    """By Java: librdkafka sends offsets to the coordinator's connection of before, for ever, if the broker is back soon."""
+    """By Java: librdkafka's call did not come back within a minute when the broker was back this soon."""
     group = new_group()
     producer = open_producer(borrow("java"))
     producer.begin()

@@ -191,16 +191,35 @@ def test_only_a_large_request_asks_for_leave_to_grow(step: int) -> None:
         assert asked is asks
 
 
-def test_part_of_a_large_request_is_one_until_it_is_whole() -> None:
+def test_half_a_request_is_one_until_it_is_whole() -> None:
     world = World()
-    large, small = request(1, bytes(2 * LARGE_REQUEST_BYTES)), request(2, bytes(1000))
-    assert not world.connection.holds_large_request
-    world.receive(large[:LARGE_REQUEST_BYTES])
-    assert world.connection.holds_large_request
-    world.receive(large[LARGE_REQUEST_BYTES:])
-    assert not world.connection.holds_large_request  # Its buffer is kept, but nothing lies in it.
-    world.receive(small[:500])
-    assert not world.connection.holds_large_request
+    data = request(1, bytes(1000))
+    assert not world.connection.holds_half_request
+    world.receive(data[:500])
+    assert world.connection.holds_half_request
+    world.receive(data[500:])
+    assert not world.connection.holds_half_request
+
+
+def test_a_request_that_waits_for_an_earlier_answer_is_no_half_request() -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.gates = {1: asyncio.get_running_loop().create_future()}
+        world.receive(request(1, api_key=FETCH) + request(2, bytes(1000), api_key=FETCH))
+        assert world.memory.used_bytes > 1000
+        assert not world.connection.holds_half_request
+        world.connection.close()
+
+    run(scene())
+
+
+def test_a_large_request_keeps_a_connection_active_as_far_as_it_gets_on() -> None:
+    world = World()
+    for seconds, arrived, active in ((1, 4, 0), (2, PROGRESS_BYTES_MIN, 2), (3, 4, 2), (4, PROGRESS_BYTES_MIN - 4, 4)):
+        world.clock.seconds = seconds
+        world.receive(REQUEST_BYTES_MAX.to_bytes(4, "big")[:arrived] + bytes(arrived - 4) if seconds == 1 else bytes(arrived))
+        world.connection.note_progress()
+        assert world.connection.last_active == active
 
 
 def test_the_buffer_grows_with_what_arrives_and_goes_when_idle() -> None:
@@ -382,9 +401,9 @@ def test_only_large_requests_need_memory_and_one_at_a_time_is_let_through() -> N
     assert world.memory.admit(first)
     second.reading = False
     assert not world.memory.admit(second)
-    assert world.memory.is_short
+    assert world.memory.is_waiting(second)
     world.memory.finished(first)
-    assert second.reading and not world.memory.is_short
+    assert second.reading and not world.memory.is_waiting(second)
     assert world.memory.admit(second)
 
 

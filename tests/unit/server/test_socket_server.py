@@ -1,19 +1,24 @@
 """Listening sockets with real clients' ends: who is let in, who is closed, what a connection knows of its peer."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
+
 from ottla.broker.request import Parts, Peer, RequestContext
+from ottla.server.connection import LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
+from ottla.server.connection_limit import ConnectionLimit
 from ottla.server.real_workers import RealWorkers
-from ottla.server.socket_server import STALLED_SECONDS_MAX, SocketServer
+from ottla.server.socket_server import STALLED_SECONDS_MAX, WAITING_SECONDS_MAX, SocketServer
 from tests.unit.fakes import FakeClock
 
 IDLE_SECONDS_MAX = 600.0
 WAITING = b"\0\0\0\x40\0\x12\0\0\0\0\0\x01\xff\xff" + bytes(54)
 REQUEST = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff"
-HALF_OF_A_LARGE_REQUEST = (50 << 20).to_bytes(4, "big") + bytes(200_000)
+DECLARED_BYTES = 50 << 20
 
 
 class Answering:
@@ -54,7 +59,7 @@ class World:
             request_bytes_max=100 << 20,
             request_memory_bytes=request_memory_bytes,
             idle_seconds_max=idle_seconds_max,
-            connections_max=connections_max,
+            connection_limit=ConnectionLimit(count=connections_max, setting="max.connections"),
         )
         self.port = self.server.bind("PLAINTEXT", "127.0.0.1", 0)
         self.server.serve(self.service)
@@ -64,6 +69,16 @@ class World:
         sock.setblocking(False)
         await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
         return sock
+
+    async def connect_with_half_a_request(self, size: int) -> socket.socket:
+        sock = await self.connect()
+        await self.send(sock, DECLARED_BYTES.to_bytes(4, "big") + bytes(size))
+        return sock
+
+    async def send(self, sock: socket.socket, data: bytes) -> None:
+        """Until the server has read it, or wants to read no more of it."""
+        await asyncio.get_running_loop().sock_sendall(sock, data)
+        await asyncio.sleep(0.01)
 
     def sweep_after(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -101,6 +116,24 @@ def test_past_the_cap_connections_are_refused_until_one_goes() -> None:
     asyncio.run(scene())
 
 
+def test_refusals_name_their_cause_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        world = World(connections_max=1)
+        assert await ask(await world.connect()) == b"!"
+        for _ in range(3):
+            assert await ask(await world.connect()) == b""
+        world.clock.advance(1.0)
+        assert await ask(await world.connect()) == b""
+        await world.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(scene())
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    assert "max.connections" in lines[0] and "1 refused" in lines[0]
+    assert "4 refused" in lines[1]
+
+
 def test_a_connection_without_a_request_for_too_long_is_closed() -> None:
     async def scene() -> None:
         world = World()
@@ -128,22 +161,65 @@ def test_a_negative_limit_lets_connections_idle_for_ever() -> None:
     asyncio.run(scene())
 
 
-def test_half_a_request_is_given_up_when_others_need_its_memory() -> None:
+@pytest.mark.parametrize("size", [127_000, 200_000])
+def test_half_requests_that_do_not_get_on_are_given_up_when_memory_is_exceeded(size: int) -> None:
+    async def scene() -> None:
+        world = World(request_memory_bytes=300_000)
+        stalled = [await world.connect_with_half_a_request(size) for _ in range(4)]
+        assert world.server.memory.is_exceeded
+        world.sweep_after(1)  # Their bytes are news, once.
+        world.sweep_after(STALLED_SECONDS_MAX - 1)
+        assert len(world.server.connections) == 4
+        honest = await world.connect()
+        assert await ask(honest) == b"!"
+        world.sweep_after(WAITING_SECONDS_MAX if size > LARGE_REQUEST_BYTES else 2)
+        assert [await ask(sock) for sock in stalled] == [b""] * 4
+        assert await ask(honest) == b"!"
+        assert world.server.memory.used_bytes == 0
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_half_requests_may_take_their_time_while_there_is_memory() -> None:
+    async def scene() -> None:
+        world = World(request_memory_bytes=300_000)
+        await world.connect_with_half_a_request(127_000)
+        world.sweep_after(1)
+        world.sweep_after(2 * WAITING_SECONDS_MAX)
+        assert len(world.server.connections) == 1
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_a_slow_upload_that_gets_on_outlives_one_that_trickles() -> None:
     async def scene() -> None:
         world = World(request_memory_bytes=100_000)
-        loop = asyncio.get_running_loop()
-        stalled = await world.connect()
-        await loop.sock_sendall(stalled, HALF_OF_A_LARGE_REQUEST)
-        while world.server.memory.used_bytes < 200_000:
-            await asyncio.sleep(0.001)
-        world.clock.advance(STALLED_SECONDS_MAX)
-        waiting = await world.connect()
-        await loop.sock_sendall(waiting, HALF_OF_A_LARGE_REQUEST)
-        while not world.server.memory.is_short:
-            await asyncio.sleep(0.001)
+        slow, trickling = [await world.connect_with_half_a_request(100_000) for _ in range(2)]
         world.sweep_after(1)
+        for _ in range(3):
+            await world.send(slow, bytes(PROGRESS_BYTES_MIN))
+            await world.send(trickling, bytes(100))
+            world.sweep_after(STALLED_SECONDS_MAX / 2)
+        assert len(world.server.connections) == 1
+        assert await ask(trickling) == b""
+        await world.close()
+
+    asyncio.run(scene())
+
+
+def test_who_waits_for_memory_is_not_blamed_for_standing_still() -> None:
+    async def scene() -> None:
+        world = World(request_memory_bytes=100_000)
+        stalled = await world.connect_with_half_a_request(200_000)  # The one that is let through.
+        waiting = await world.connect_with_half_a_request(200_000)
+        world.sweep_after(1)
+        world.sweep_after(STALLED_SECONDS_MAX + 1)
         assert await ask(stalled) == b""
-        assert not world.server.memory.is_short
+        assert len(world.server.connections) == 1  # Its turn came with the sweep that closed the other.
+        await asyncio.sleep(0.01)
+        await world.send(waiting, bytes(200_000))
         await world.close()
 
     asyncio.run(scene())
