@@ -16,7 +16,7 @@ from ottla.broker.coordinator_log import PartitionCoordinatorLog
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.placement import partition_for
-from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS
+from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, fits_record
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.transactions.machine import TransactionMachine
 from ottla.metadata.configs import BrokerConfig
@@ -105,10 +105,12 @@ class Coordinators:
 
     def group_partition(self, group_id: str) -> int:
         """Where in `__consumer_offsets` a group lives."""
+        _check_length(group_id, ErrorCode.INVALID_GROUP_ID)
         return partition_for(group_id, self._partition_count(GROUP_TOPIC))
 
     def transaction_partition(self, transactional_id: str) -> int:
         """Where in `__transaction_state` a transactional id lives."""
+        _check_length(transactional_id, ErrorCode.INVALID_REQUEST)
         return partition_for(transactional_id, self._partition_count(TRANSACTION_TOPIC))
 
     def _partition_count(self, topic: str) -> int:
@@ -156,3 +158,8 @@ class Coordinators:
         outcome = response.topics[0]
         if outcome.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_message or f"{topic} cannot be created")
+
+
+def _check_length(name: str, code: ErrorCode) -> None:
+    if not fits_record(name):
+        raise ApiError(code, f"a name of {len(name)} characters is longer than its record can hold")

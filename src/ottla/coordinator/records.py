@@ -16,6 +16,8 @@ from ottla.wire.codec import Codec, codec_for
 RecordMessage: TypeAlias = Any
 """One of the key or value types named in a `RecordTypes` table; a machine's `replay` dispatches on the key's class."""
 
+NAME_BYTES_MAX: Final = 32_000  # What a string in a record holds is 32,767, and a member's id is a name and 37 more.
+
 _NUMBER: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0
 
@@ -50,6 +52,11 @@ class _RecordType:
         if codec is None:
             codec = self._value_codecs[version] = codec_for(getattr(api, self._names[1]), version)
         return codec
+
+
+def fits_record(name: str) -> bool:
+    """Newer requests may carry names that Kafka's record formats cannot."""
+    return len(name) <= NAME_BYTES_MAX // 4 or len(name.encode()) <= NAME_BYTES_MAX
 
 
 class RecordTypes:

@@ -400,3 +400,20 @@ def test_groups_are_deleted_in_every_version(tmp_path: Path, version: int) -> No
         }
 
     play(tmp_path, scene, **QUICK)
+
+
+def test_a_group_id_that_no_record_can_hold_is_refused(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t")
+        await node.ask(ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        long = "g" * 40_000
+        assert (await node.ask(ApiKey.JOIN_GROUP, api.JoinGroupRequest(group_id=long))).error_code == (
+            ErrorCode.INVALID_GROUP_ID
+        )
+        topic = api.OffsetCommitRequest.OffsetCommitRequestTopic(
+            name="t", partitions=[api.OffsetCommitRequest.OffsetCommitRequestPartition(committed_offset=1)]
+        )
+        answer = await node.ask(ApiKey.OFFSET_COMMIT, api.OffsetCommitRequest(group_id=long, topics=[topic]), 9)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
+
+    play(tmp_path, scene)

@@ -272,7 +272,7 @@ def join_request(member_id: str = "", **fields: Any) -> api.JoinGroupRequest:
             "protocol_type": CONSUMER,
             "protocols": [
                 api.JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=metadata)
-                for name, metadata in protocols.items()
+                for name, metadata in (protocols.items() if isinstance(protocols, dict) else protocols)
             ],
         }
         | fields

@@ -12,6 +12,7 @@ from ottla.coordinator.groups.member import Client, JoinFuture, Member, Protocol
 from ottla.coordinator.groups.rebalance import Rebalances, Records
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision
+from ottla.coordinator.records import fits_record
 from ottla.wire import api
 
 MEMBER_ID_REQUIRED_FROM: Final = 4  # KIP-394
@@ -28,7 +29,12 @@ class Joins:
     def decide(
         self, group: Group, request: api.JoinGroupRequest, client: Client, *, version: int, now_ms: TimestampMs
     ) -> Decision[JoinFuture]:
-        protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        _check_names(request, client)
+        # Each name once, the first counts: a member has one voice for each.
+        by_name: dict[str, bytes] = {}
+        for protocol in request.protocols:
+            by_name.setdefault(protocol.name, protocol.metadata)
+        protocols = tuple(by_name.items())
         self._check_size(group, request.member_id)
         if not group.supports(request.protocol_type, protocols):
             raise ApiError(
@@ -61,6 +67,13 @@ class Joins:
                 self._rebalances.remove(member)
             self._rebalances.remove_pending(group, member_id)
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"{group.group_id} has {count} members")
+
+
+def _check_names(request: api.JoinGroupRequest, client: Client) -> None:
+    names = [client.client_id, request.group_instance_id or "", request.protocol_type]
+    for name in (*names, *(protocol.name for protocol in request.protocols)):
+        if not fits_record(name):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"a name of {len(name)} characters is too long")
 
 
 class _Joining:

@@ -277,3 +277,23 @@ def test_a_first_member_that_leaves_at_once_leaves_an_empty_group() -> None:
         assert (record.key.group, record.value.generation, record.value.members) == (GROUP, 1, [])
 
     play(scene, group_initial_rebalance_delay_ms=3000)
+
+
+def test_a_protocol_named_twice_is_one_voice() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        twice = [("range", b"first"), ("sticky", b"s"), ("range", b"second")]
+        answer = await coordinator.new_member(protocols=twice)
+        assert (answer.error_code, answer.protocol_name) == (ErrorCode.NONE, "range")
+        assert [member.metadata for member in answer.members] == [b"first"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("field", ["group_instance_id", "protocol_type", "protocols"])
+def test_a_name_that_no_record_can_hold_is_refused(field: str) -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        name = "ß" * 16_001
+        answer = await coordinator.join(**{field: {name: b""} if field == "protocols" else name})
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    play(scene)
