@@ -45,8 +45,11 @@ def main() -> None:
 
 
 def _send(results: BinaryIO, message: Any) -> None:
-    results.write(frame(message))
-    results.flush()
+    try:
+        results.write(frame(message))
+        results.flush()
+    except BrokenPipeError:
+        os._exit(1)  # The broker is gone, and we with it.
 
 
 def _pace(bytes_per_second_max: float, parent: int) -> Callable[[int], None]:
