@@ -20,6 +20,7 @@ from benchmarks.probe import API_VERSIONS_REQUEST, connect, receive_frame
 pytestmark = pytest.mark.needs_ottla
 
 DESCRIPTORS = 256
+TOO_FEW_DESCRIPTORS = 128
 CROWD = 200
 DESCRIPTORS_THAT_SELECT_KNOWS = 1_024
 LARGE_VALUE = os.urandom(900_000)
@@ -50,15 +51,19 @@ def is_answered(connection: socket.socket) -> bool:
         return False
 
 
+def command_with_descriptors(count: int, data_dir: Path) -> list[str]:
+    serve = [sys.executable, "-m", "ottla.server", "up", "--data", str(data_dir / "data")]
+    return ["/bin/sh", "-c", f'ulimit -n {count}; exec "$0" "$@"', *serve, "--host", "127.0.0.1", "--port", "0"]
+
+
 @contextmanager
 def broker_with_descriptors(count: int, data_dir: Path) -> Iterator[tuple[int, Path]]:
     """Its port and its log."""
     ready_read, ready_write = os.pipe()
     log_path = data_dir / "broker.log"
-    command = f'ulimit -n {count}; exec "$0" -m ottla.server up --data "$1" --host 127.0.0.1 --port 0 --ready-fd "$2"'
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", command, sys.executable, str(data_dir / "data"), str(ready_write)],
+            [*command_with_descriptors(count, data_dir), "--ready-fd", str(ready_write)],
             stdout=log,
             stderr=log,
             pass_fds=[ready_write],
@@ -86,8 +91,18 @@ def test_connections_are_capped_below_the_limit_of_descriptors(tmp_path: Path) -
             produce(f"127.0.0.1:{port}", b"beside the crowd")
             assert read(f"127.0.0.1:{port}", 1) == [b"beside the crowd"]
         log = log_path.read_text()
-    assert "refusing connection" in log
+    assert 0 < log.count("refusing connection") < CROWD // 2
+    assert f"the limit of {DESCRIPTORS} open files" in log and "max.connections" not in log
     assert "cannot accept" not in log and "Traceback" not in log
+
+
+def test_with_too_few_descriptors_a_broker_refuses_to_start(tmp_path: Path) -> None:
+    """Rather than be ready and serve nobody."""
+    command = command_with_descriptors(TOO_FEW_DESCRIPTORS, tmp_path)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert refused.returncode == 2
+    assert f"open files is {TOO_FEW_DESCRIPTORS}" in refused.stderr and "ulimit -n 4096" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 @pytest.fixture

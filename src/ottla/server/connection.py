@@ -36,6 +36,7 @@ OUTPUT_BACKLOG_BYTES_MAX: Final = 1 << 20  # A client that does not read gets no
 FIRST_READ_BYTES: Final = 64 << 10  # Enough for any small request, little to move when a large one begins in it.
 LARGE_REQUEST_BYTES: Final = 128 << 10  # Up to here a request is received whatever memory others take.
 GROWTH_BYTES_MAX: Final = 1 << 20  # What one step of a large request may take: also one read, so that others get on.
+PROGRESS_BYTES_MIN: Final = 64 << 10  # So much of one request is as good as a request: its connection is in use.
 BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to the system after its request.
 SIZE: Final = Struct(">i")
 _HEAD: Final = Struct(">ih")
@@ -78,27 +79,10 @@ class _Pending:
 
 class Connection:
     __slots__ = (
-        "_clock",
-        "_end",
-        "_expected",
-        "_holder",
-        "_memory",
-        "_on_closed",
-        "_out",
-        "_own",
-        "_paused",
-        "_pending",
-        "_request_bytes_max",
-        "_scratch",
-        "_service",
-        "_start",
-        "_transport",
-        "_view",
-        "closed",
-        "draining",
-        "last_active",
-        "peer",
-    )
+        "_clock", "_end", "_expected", "_holder", "_memory", "_noted_bytes", "_on_closed", "_out", "_own", "_paused",
+        "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view", "closed",
+        "draining", "last_active", "peer",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -124,6 +108,7 @@ class Connection:
         self._start = 0  # The first byte not handled yet.
         self._end = 0  # The first byte not received yet.
         self._expected = 0  # Size of the request being received, with its prefix, once known.
+        self._noted_bytes = 0  # How much of it was there when it last got on.
         self._pending: deque[_Pending] = deque()
         self._out: Parts = []
         self._paused = False
@@ -141,9 +126,18 @@ class Connection:
         return self._end == self._own >= LARGE_REQUEST_BYTES
 
     @property
-    def holds_large_request(self) -> bool:
-        """Whether part of one lies here and takes memory that others may wait for."""
-        return self._own >= LARGE_REQUEST_BYTES < self._expected
+    def holds_half_request(self) -> bool:
+        """Whether part of one takes memory and its peer owes the rest; a whole one waits only while we are paused."""
+        return self._end > self._start and not self._paused
+
+    def note_progress(self) -> None:
+        """Called by the sweep: a request of which enough arrived since the last time keeps its connection active."""
+        received_bytes = self._end - self._start
+        gained_bytes = received_bytes - self._noted_bytes  # Below zero: of another request.
+        if not 0 <= gained_bytes < PROGRESS_BYTES_MIN:
+            self._noted_bytes = received_bytes
+        if gained_bytes >= PROGRESS_BYTES_MIN:
+            self.last_active = self._clock.monotonic()
 
     def get_buffer(self) -> memoryview:
         if not self._own:

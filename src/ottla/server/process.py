@@ -12,6 +12,7 @@ import logging
 import os
 import resource
 import signal
+import socket
 import sys
 import uuid
 from pathlib import Path
@@ -27,6 +28,7 @@ from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import WrongDirectory
 from ottla.metadata.configs import BrokerConfig
 from ottla.server.cleaner_process import CleanerProcess
+from ottla.server.connection_limit import connection_limit, segment_files_of
 from ottla.server.listeners import Address, advertised_of, listeners_of
 from ottla.server.reachability import start_reachability_check
 from ottla.server.real_clock import RealClock
@@ -39,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX: Final = 5.0
 REQUEST_MEMORY_BYTES: Final = 256 << 20  # queued.max.request.bytes=-1: the node chooses.
-FILES_FOR_THE_REST: Final = 64  # Indexes and checkpoints being written, the loop's own.
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED, EXIT_BUG = 0, 1, 2, 70
 
 
@@ -84,7 +85,6 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         new_session_id=lambda: int.from_bytes(os.urandom(4), "big") & 0x7FFFFFFF,
     )
     open_files_max = _raise_open_files_limit()
-    segment_files_max = open_files_max // 2
     server = SocketServer(
         loop=loop,
         clock=clock,
@@ -92,14 +92,14 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         request_bytes_max=config.integer("socket.request.max.bytes"),
         request_memory_bytes=_request_memory_bytes(config),
         idle_seconds_max=config.integer("connections.max.idle.ms") / 1000,
-        connections_max=min(config.integer("max.connections"), open_files_max - segment_files_max - FILES_FOR_THE_REST),
+        connection_limit=connection_limit(config.integer("max.connections"), open_files_max),
         send_buffer_bytes=_if_set(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_if_set(config, "socket.receive.buffer.bytes"),
     )
     bound = [_bind(server, address) for address in addresses]
     advertised = advertised_of(config, bound)
     config = _effective(config, bound, advertised)
-    opened = await open_node(world, config, advertised, HandleCache(segment_files_max))
+    opened = await open_node(world, config, advertised, HandleCache(segment_files_of(open_files_max)))
     housekeeping = Housekeeping(opened, CleanerProcess)
     housekeeping.start()
     _freeze_garbage()
@@ -129,6 +129,10 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
 def _bind(server: SocketServer, address: Address) -> Address:
     try:
         return Address(name=address.name, host=address.host, port=server.bind(address.name, address.host, address.port))
+    except (socket.gaierror, UnicodeError):
+        raise StartRefused(
+            f"cannot listen on {address.host}:{address.port}: {address.host} does not resolve to an address of this machine"
+        ) from None
     except OSError as error:
         raise StartRefused(
             f"cannot listen on {address.host}:{address.port}: {error.strerror}; is another broker running? Try --port"
@@ -149,7 +153,12 @@ def _effective(config: BrokerConfig, bound: list[Address], advertised: list[Adve
 
 def _lock_directory(path: str) -> int:
     """Two nodes on one directory would destroy it: the lock is the kernel's, so a crash releases it."""
-    Path(path).mkdir(parents=True, exist_ok=True)
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise StartRefused(f"{path} is a file: name a directory for the data") from None
+    except OSError as error:
+        raise StartRefused(f"cannot make the directory {path}: {error.strerror}") from None
     descriptor = os.open(Path(path) / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -172,7 +181,7 @@ def _if_set(config: BrokerConfig, name: str) -> int | None:
 
 
 def _raise_open_files_limit() -> int:
-    """Asks for all the descriptors we may have; half of them are for segments, most of the rest for connections."""
+    """Asks for all the descriptors we may have; connection_limit.py shares them out."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = min(hard, 1 << 16) if hard != resource.RLIM_INFINITY else 1 << 16
     if soft < wanted:

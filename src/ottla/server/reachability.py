@@ -18,6 +18,7 @@ from ottla.server.listeners import Address
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS_MAX: Final = 3.0
+_EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
 _SOMEWHERE_ELSE: Final = ("192.0.2.1", 9)  # Reserved for documentation; nothing is sent there.
 
 
@@ -47,20 +48,24 @@ def explain_unreachable(bound: Address, told: AdvertisedListener) -> str | None:
     except (socket.gaierror, UnicodeError):
         return (
             f"{mistake}, a name that does not resolve here: set advertised.listeners={told.name}://"
-            f"<a name that clients can resolve, or the address {_own_address()}>:{told.port}"
+            f"<a name that clients can resolve, or {_own_address(bound)}>:{bound.port}"
         )
     except OSError as error:
+        is_port_wrong = isinstance(error, ConnectionRefusedError) and told.port != bound.port
+        host = told.host if is_port_wrong else f"<a name that leads here, or {_own_address(bound)}>"
         return (
             f"{mistake}, where nobody answers as seen from here ({error.strerror or error}): unless a forwarded port leads "
             f"from there to port {bound.port} of this machine, set "
-            f"advertised.listeners={told.name}://{told.host}:{bound.port}"
+            f"advertised.listeners={told.name}://{host}:{bound.port}"
         )
     return None
 
 
-def _own_address() -> str:
-    """The address that this machine shows to others: what it would send from."""
+def _own_address(bound: Address) -> str:
+    """The address that is listened on; of all of them, the one that this machine shows to others by sending from it."""
+    if bound.host not in _EVERY_ADDRESS:
+        return bound.host
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.connect(_SOMEWHERE_ELSE)
         return str(sock.getsockname()[0])
-    return "of this machine"
+    return "an address of this machine"

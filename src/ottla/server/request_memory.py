@@ -3,8 +3,8 @@
 Counted are the connections' own buffers as far as they may be filled, and those that waiting handlers keep. Past the limit
 no buffer grows beyond what a small request needs: a connection that would have to is not read from until there is room,
 while small requests go on. One connection at a time is let through all the same, so that half-received requests cannot
-block each other for ever, and the sweep of socket_server.py closes those that do not get on while others wait for their
-memory.
+block each other for ever. Many small halves can exceed the limit too: as long as it is exceeded, the sweep of
+socket_server.py closes the connections whose requests do not get on.
 """
 
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -55,9 +55,12 @@ class RequestMemory:
         return False
 
     @property
-    def is_short(self) -> bool:
-        """Whether somebody waits for memory."""
-        return bool(self._waiting)
+    def is_exceeded(self) -> bool:
+        return self.used_bytes > self.limit_bytes
+
+    def is_waiting(self, reader: Reader) -> bool:
+        """Whether `reader` stands still because it was not admitted."""
+        return reader in self._waiting
 
     def reserve(self, count: int) -> None:
         self.used_bytes += count

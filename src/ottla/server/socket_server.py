@@ -15,6 +15,7 @@ from ottla.base.clock import Clock
 from ottla.base.workers import Workers
 from ottla.broker.request import Peer
 from ottla.server.connection import Connection, Service
+from ottla.server.connection_limit import ConnectionLimit
 from ottla.server.request_memory import RequestMemory, Scratch
 from ottla.server.socket_transport import SocketTransport
 
@@ -25,7 +26,9 @@ ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist a
 LISTEN_BACKLOG: Final = 1024
 SWEEP_SECONDS: Final = 5.0
 SWEEP_SECONDS_MIN: Final = 0.1  # However short connections.max.idle.ms is.
-STALLED_SECONDS_MAX: Final = 10.0
+STALLED_SECONDS_MAX: Final = 10.0  # For PROGRESS_BYTES_MIN of a request while memory is exceeded: some 6 KiB a second.
+WAITING_SECONDS_MAX: Final = 30.0  # For memory: by then clients have given their request up (request.timeout.ms).
+REFUSAL_LINE_SECONDS: Final = 1.0
 DRAIN_POLL_SECONDS: Final = 0.005  # Once in a process's life; an event per connection would cost all of it.
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -40,7 +43,7 @@ class SocketServer:
         request_bytes_max: int,
         request_memory_bytes: int,
         idle_seconds_max: float,
-        connections_max: int,
+        connection_limit: ConnectionLimit,
         send_buffer_bytes: int | None = None,
         receive_buffer_bytes: int | None = None,
     ) -> None:
@@ -50,7 +53,9 @@ class SocketServer:
         self._workers = workers
         self._request_bytes_max = request_bytes_max
         self._idle_seconds_max = idle_seconds_max if idle_seconds_max >= 0 else inf
-        self._connections_max = connections_max
+        self._connection_limit = connection_limit
+        self._refused_count = 0
+        self._refusal_told_at = -inf
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._scratch = Scratch()
@@ -114,14 +119,23 @@ class SocketServer:
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again, listening, name)
                 return
             self._is_out_of_descriptors = False
-            if len(self.connections) >= self._connections_max:
-                logger.warning(
-                    "refusing connection from %s: %d are open (max.connections)", address[0], len(self.connections)
-                )
+            if len(self.connections) >= self._connection_limit.count:
                 sock.close()
+                self._tell_refusal(address[0])
                 continue
             local_host = sock.getsockname()[0]
             self._open(sock, Peer(host=address[0], port=address[1], listener=name, local_host=local_host))
+
+    def _tell_refusal(self, host: str) -> None:
+        """A client that is refused tries again at once: not every time is worth a line."""
+        self._refused_count += 1
+        now = self._clock.monotonic()
+        if now - self._refusal_told_at >= REFUSAL_LINE_SECONDS:
+            self._refusal_told_at = now
+            logger.warning(
+                "refusing connection from %s: %d are open, all that %s allows; %d refused so far",
+                host, len(self.connections), self._connection_limit.setting, self._refused_count,
+            )  # fmt: skip
 
     def _accept_again(self, listening: socket.socket, name: str) -> None:
         if listening in self._sockets:
@@ -158,23 +172,39 @@ class SocketServer:
     def _sweep(self) -> None:
         """Closes connections on which nothing got on for `connections.max.idle.ms`, or whose peer is gone unnoticed
         while a request waits; quiet ones give buffers back.
-
-        Who holds memory that others wait for must get on: half a large request for too long closes its connection.
         """
         now = self._clock.monotonic()
-        is_short = self.memory.is_short  # Asked once: what one gives back, the next half request would take.
+        for connection in self.connections:
+            connection.note_progress()
+        if self.memory.is_exceeded:
+            self._close_stalled(now)
         for connection, transport in tuple(self.connections.items()):
             quiet = now - connection.last_active
             if quiet > self._idle_seconds_max or transport.is_abandoned():
                 connection.close()
-            elif quiet > STALLED_SECONDS_MAX and connection.holds_large_request and is_short:
-                logger.warning(
-                    "closing connection from %s: half a request, and others need the memory", connection.peer
-                )
-                connection.close()
             elif quiet > SWEEP_SECONDS:
                 connection.release_idle_buffer()
         self._sweep_timer = self._loop.call_later(self._sweep_seconds, self._sweep)
+
+    def _close_stalled(self, now: float) -> None:
+        """Whose request does not get on goes. One that waits for memory cannot, and has longer.
+
+        All are judged before any is closed, because that ends the wait of others.
+        """
+        stalled = [
+            connection
+            for connection, transport in self.connections.items()
+            if connection.holds_half_request
+            and now - connection.last_active
+            > (WAITING_SECONDS_MAX if self.memory.is_waiting(transport) else STALLED_SECONDS_MAX)
+        ]
+        if stalled:
+            logger.warning(
+                "closing connection from %s and %d more: half a request each, and its memory is needed",
+                stalled[0].peer, len(stalled) - 1,
+            )  # fmt: skip
+        for connection in stalled:
+            connection.close()
 
     def stop_listening(self) -> None:
         for sock in self._sockets:

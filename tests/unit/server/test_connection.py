@@ -16,6 +16,7 @@ from ottla.server.connection import (
     IN_FLIGHT_MAX,
     LARGE_REQUEST_BYTES,
     OUTPUT_BACKLOG_BYTES_MAX,
+    PROGRESS_BYTES_MIN,
     Connection,
 )
 from ottla.server.request_memory import RequestMemory, Scratch
@@ -215,11 +216,25 @@ def test_a_request_that_waits_for_an_earlier_answer_is_no_half_request() -> None
 
 def test_a_large_request_keeps_a_connection_active_as_far_as_it_gets_on() -> None:
     world = World()
+    world.receive(REQUEST_BYTES_MAX.to_bytes(4, "big"))
     for seconds, arrived, active in ((1, 4, 0), (2, PROGRESS_BYTES_MIN, 2), (3, 4, 2), (4, PROGRESS_BYTES_MIN - 4, 4)):
         world.clock.seconds = seconds
-        world.receive(REQUEST_BYTES_MAX.to_bytes(4, "big")[:arrived] + bytes(arrived - 4) if seconds == 1 else bytes(arrived))
+        world.receive(bytes(arrived))
         world.connection.note_progress()
         assert world.connection.last_active == active
+
+
+def test_the_progress_of_a_request_is_not_measured_against_an_earlier_one() -> None:
+    world = World()
+    first, second = (request(number, bytes(8 * PROGRESS_BYTES_MIN)) for number in (1, 2))
+    world.receive(first[:-1])
+    world.connection.note_progress()
+    world.receive(first[-1:] + second[:1000])
+    world.connection.note_progress()
+    world.clock.seconds = 5
+    world.receive(second[1000 : 1000 + PROGRESS_BYTES_MIN])
+    world.connection.note_progress()
+    assert world.connection.last_active == 5
 
 
 def test_the_buffer_grows_with_what_arrives_and_goes_when_idle() -> None:

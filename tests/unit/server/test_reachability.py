@@ -48,3 +48,15 @@ def test_a_port_on_which_nobody_listens_is_told_with_the_fix(deaf_port: int) -> 
     assert text is not None
     assert f"127.0.0.1:{deaf_port}" in text and "nobody answers" in text
     assert "advertised.listeners=OUTSIDE://127.0.0.1:9092" in text
+
+
+def test_the_fix_of_a_name_that_does_not_resolve_names_the_address_and_port_that_are_bound() -> None:
+    text = explain_unreachable(bound(9093, "10.1.2.3"), told("no-such-host.invalid", 9092))
+    assert text is not None
+    assert text.endswith("or 10.1.2.3>:9093")
+
+
+def test_a_host_that_leads_elsewhere_is_not_advised_again(deaf_port: int) -> None:
+    text = explain_unreachable(bound(deaf_port, "10.1.2.3"), told("127.0.0.1", deaf_port))
+    assert text is not None
+    assert text.endswith(f"or 10.1.2.3>:{deaf_port}")

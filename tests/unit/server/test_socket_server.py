@@ -12,7 +12,7 @@ from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
 from ottla.server.connection_limit import ConnectionLimit
 from ottla.server.real_workers import RealWorkers
-from ottla.server.socket_server import STALLED_SECONDS_MAX, WAITING_SECONDS_MAX, SocketServer
+from ottla.server.socket_server import REFUSAL_LINE_SECONDS, STALLED_SECONDS_MAX, WAITING_SECONDS_MAX, SocketServer
 from tests.unit.fakes import FakeClock
 
 IDLE_SECONDS_MAX = 600.0
@@ -119,10 +119,11 @@ def test_past_the_cap_connections_are_refused_until_one_goes() -> None:
 def test_refusals_name_their_cause_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
         world = World(connections_max=1)
-        assert await ask(await world.connect()) == b"!"
+        served = await world.connect()
+        assert await ask(served) == b"!"
         for _ in range(3):
             assert await ask(await world.connect()) == b""
-        world.clock.advance(1.0)
+        world.clock.advance(REFUSAL_LINE_SECONDS)
         assert await ask(await world.connect()) == b""
         await world.close()
 
@@ -218,8 +219,9 @@ def test_who_waits_for_memory_is_not_blamed_for_standing_still() -> None:
         world.sweep_after(STALLED_SECONDS_MAX + 1)
         assert await ask(stalled) == b""
         assert len(world.server.connections) == 1  # Its turn came with the sweep that closed the other.
-        await asyncio.sleep(0.01)
         await world.send(waiting, bytes(200_000))
+        world.sweep_after(1)
+        assert len(world.server.connections) == 1
         await world.close()
 
     asyncio.run(scene())
