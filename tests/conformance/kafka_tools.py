@@ -9,6 +9,7 @@ PACKAGES = {
     "ConfigCommand": "kafka.admin.",
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.",
     "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.",
+    "ReassignPartitionsCommand": "org.apache.kafka.tools.reassign.",
 }
 DEFAULT_PACKAGE = "org.apache.kafka.tools."
 

@@ -11,10 +11,19 @@ from ottla.cli import bench, cluster, consume, group, log_dump, produce, server,
 from ottla.cli.errors import Failure
 from ottla.cli.options import AsJson, examples
 from ottla.cli.output import complain, print_json
+from ottla.client.text import c_text
 
 
 class Boundary(TyperGroup):
-    """The root group: outside of it there are no `Failure`s."""
+    """The root group: outside of it there are no `Failure`s, inside of it all arguments are UTF-8."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for argument in args:
+            try:
+                c_text(argument, "the argument")
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from error
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -89,7 +89,7 @@ def knock(connection: Connection) -> None:
     for address in connection.addresses:
         try:
             socket.create_connection(address, timeout=KNOCK_TIMEOUT_S).close()
-        except OSError:
+        except (OSError, UnicodeError):  # The latter: a name that cannot even be looked up, such as a..b
             continue
         return
     is_local = all(address.host in LOCAL_HOSTS for address in connection.addresses)

@@ -14,6 +14,7 @@ import typer
 
 from ottla.cli.connection import Connection, connected
 from ottla.cli.group_reading import GroupReading, consumed
+from ottla.cli.limits import INT32_MAX, INT64_MAX
 from ottla.cli.options import DEFAULT_SERVERS, Properties, Servers, Topic, complete_group, connection_of, examples
 from ottla.cli.output import counted, say, stdout
 from ottla.cli.reading import OffsetRange, last_records, plan_ranges, read, tail_ranges
@@ -77,8 +78,12 @@ def consume(
     ] = None,
     tail: Annotated[int | None, typer.Option("--tail", "-t", min=1, help="The last N records of the topic.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new records until Ctrl-C.")] = False,
-    partition: Annotated[int | None, typer.Option("--partition", "-p", min=0, help="Only this one.")] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, max=INT32_MAX, help="Only this one.")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, max=INT64_MAX, help="Stop after so many records.")
+    ] = None,
     format_name: Annotated[
         str | None,
         typer.Option(

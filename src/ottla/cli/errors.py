@@ -28,6 +28,7 @@ ADVICE: Final = {
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first: `ottla group describe GROUP` shows them",
     "TRANSACTIONAL_ID_NOT_FOUND": "`ottla txn list` shows what there is",
     "NO_SUCH_TRANSACTION": "`ottla txn find-hanging` shows where they begin",
+    "INVALID_RECORD": "a compacted topic needs a key in each record: --key-separator, or a key in each line of --json",
     "MESSAGE_TOO_LARGE": "`ottla topic config TOPIC --set max.message.bytes=N` raises the limit",
 }
 

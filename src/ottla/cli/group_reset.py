@@ -1,7 +1,7 @@
 """`ottla group reset`: where a group shall go on reading, planned, shown, and only then done."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -12,7 +12,7 @@ from ottla.cli.connection import connected
 from ottla.cli.errors import Failure
 from ottla.cli.options import DEFAULT_SERVERS, AsJson, Group, Properties, Servers, connection_of, examples
 from ottla.cli.output import counted, done, number, plain, print_json, print_table, say, table, warn
-from ottla.cli.start_position import milliseconds, parse_duration_ms, parse_moment
+from ottla.cli.start_position import milliseconds, parse_duration_ms, parse_moment, timestamp_ms_of
 from ottla.client.admin import Admin
 from ottla.client.errors import ClientError
 from ottla.client.topics import OffsetSpec
@@ -101,9 +101,10 @@ def timestamp_of(to_timestamp: str | None, by_duration: str | None) -> int | Non
     now = datetime.now().astimezone()
     try:
         if by_duration is not None and to_timestamp is None:
-            return milliseconds(now - timedelta(milliseconds=parse_duration_ms(by_duration)))
+            return timestamp_ms_of(milliseconds(now) - parse_duration_ms(by_duration))
         if to_timestamp is not None and by_duration is None:
-            return int(to_timestamp[1:]) if to_timestamp.startswith("@") else parse_moment(to_timestamp, now)
+            at = int(to_timestamp[1:]) if to_timestamp.startswith("@") else parse_moment(to_timestamp, now)
+            return timestamp_ms_of(at)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--by-duration" if by_duration else "--to-timestamp") from error
     return None

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from ottla.cli.connection import connected
+from ottla.cli.limits import INT32_MAX, INT64_MAX
 from ottla.cli.line_source import LineSource
 from ottla.cli.options import (
     DEFAULT_SERVERS,
@@ -83,9 +84,12 @@ def produce(
         typer.Option("--header", "-H", metavar="KEY=VALUE", help="On every record. Repeat for more, also of one name."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Instead of choosing by key.", show_default=False)
+        int | None,
+        typer.Option("--partition", "-p", min=0, max=INT32_MAX, help="Instead of choosing by key.", show_default=False),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, max=INT64_MAX, help="Stop after so many records.")
+    ] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", callback=checked_rate, metavar="N/s", help="Hold this rate.")
     ] = None,

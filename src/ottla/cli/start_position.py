@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+from ottla.cli.limits import INT64_MAX
+
 UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 DURATION_PART: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
 DURATION: Final = re.compile(rf"((?:{DURATION_PART.pattern}\s*)+)(?:ago)?")
@@ -44,14 +46,25 @@ def parse_start(text: str, *, now: datetime) -> StartPosition:
     if said in ("end", "latest"):
         return End()
     if offset := re.fullmatch(r"(?:offset\s+)?(\d+)", said):
-        return AtOffset(int(offset[1]))
+        return AtOffset(within_int64(int(offset[1])))
     if moment := re.fullmatch(r"(?:timestamp\s+|@)(\d+)", said):
-        return AtTime(int(moment[1]))
+        return AtTime(timestamp_ms_of(int(moment[1])))
     if said == "now":
         return AtTime(milliseconds(now))
     if DURATION.fullmatch(said):
-        return AtTime(milliseconds(now) - parse_duration_ms(said))
-    return AtTime(parse_moment(said.removeprefix("timestamp").strip(), now))
+        return AtTime(timestamp_ms_of(milliseconds(now) - parse_duration_ms(said)))
+    return AtTime(timestamp_ms_of(parse_moment(said.removeprefix("timestamp").strip(), now)))
+
+
+def timestamp_ms_of(moment_ms: int) -> int:
+    """As a broker takes it: below 0 it would mean something else, and no record is older."""
+    return max(0, within_int64(moment_ms))
+
+
+def within_int64(number: int) -> int:
+    if number > INT64_MAX:
+        raise ValueError(f"{number} is too large: at most {INT64_MAX}")
+    return number
 
 
 def parse_duration_ms(text: str) -> int:
@@ -65,11 +78,9 @@ def parse_duration_ms(text: str) -> int:
 def parse_moment(said: str, now: datetime) -> int:
     try:
         moment = datetime.fromisoformat(said.upper())
-    except ValueError:
+        return milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo))
+    except (ValueError, OverflowError):
         raise ValueError(f"{said!r} is none of: {FORMS}") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=now.tzinfo)
-    return milliseconds(moment)
 
 
 def milliseconds(moment: datetime) -> int:

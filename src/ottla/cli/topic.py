@@ -9,6 +9,7 @@ import typer
 from ottla.base.errors import ErrorCode
 from ottla.cli import configs, topic_config, topic_state
 from ottla.cli.connection import connected
+from ottla.cli.limits import PARTITION_COUNT_MAX, REPLICATION_FACTOR_MAX
 from ottla.cli.log_directories import partition_sizes
 from ottla.cli.options import (
     DEFAULT_SERVERS,
@@ -42,11 +43,20 @@ app = typer.Typer(help="Create, list, describe, change and delete topics.", no_a
 def create(
     topics: Topics,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's num.partitions.")
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, max=PARTITION_COUNT_MAX, help="Default: the broker's num.partitions."
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", "-r", min=1, help="Default: the broker's default.replication.factor."),
+        typer.Option(
+            "--replication-factor",
+            "-r",
+            min=1,
+            max=REPLICATION_FACTOR_MAX,
+            help="Default: the broker's default.replication.factor.",
+        ),
     ] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Repeat for more.")
@@ -157,7 +167,9 @@ def delete(
 @app.command(epilog=examples(("grow to 24 partitions", "ottla topic alter orders --partitions 24")))
 def alter(
     topic: Topic,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="The new, greater count.")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, max=PARTITION_COUNT_MAX, help="The new, greater count.")
+    ],
     servers: Servers = DEFAULT_SERVERS,
     properties: Properties = None,
     as_json: AsJson = False,

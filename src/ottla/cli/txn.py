@@ -16,6 +16,7 @@ from ottla.base.types import TopicPartition
 from ottla.cli.connection import Connection, connected
 from ottla.cli.errors import Failure
 from ottla.cli.group_view import duration_text
+from ottla.cli.limits import INT64_MAX
 from ottla.cli.options import DEFAULT_SERVERS, AsJson, Properties, Servers, complete_topic, connection_of, examples
 from ottla.cli.output import done, facts, number, plain, print_json, print_table, say, table
 from ottla.cli.start_position import parse_duration_ms
@@ -208,7 +209,8 @@ def abort(
         str | None, typer.Option("--partition", "-p", metavar="TOPIC:P", help="Of a hanging transaction.")
     ] = None,
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", min=0, metavar="N", help="Where it begins in that partition.")
+        int | None,
+        typer.Option("--start-offset", min=0, max=INT64_MAX, metavar="N", help="Where it begins in that partition."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also where the coordinator still knows it.")] = False,
     servers: Servers = DEFAULT_SERVERS,

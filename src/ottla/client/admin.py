@@ -31,6 +31,7 @@ from ottla.client.admin_values import (
 )
 from ottla.client.errors import client_error
 from ottla.client.offsets import librdkafka_offsets
+from ottla.client.text import c_texts
 from ottla.client.topics import (
     BROKER_DEFAULT,
     ClusterDescription,
@@ -78,7 +79,7 @@ class Admin(GroupAdmin, TransactionAdmin):
         self.delete_topics([name])
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        self._finish("deleting", self._kafka.delete_topics(list(names), **self._timeouts()))
+        self._finish("deleting", self._kafka.delete_topics(c_texts(names, "the topic"), **self._timeouts()))
 
     def list_topics(self, *, include_internal: bool = False) -> list[str]:
         try:
@@ -91,7 +92,7 @@ class Admin(GroupAdmin, TransactionAdmin):
         return self.describe_topics([name])[name]
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        asked = TopicCollection(list(names))
+        asked = TopicCollection(c_texts(names, "the topic"))
         found = self._finish("describing", self._kafka.describe_topics(asked, request_timeout=self._timeout_s))
         return {name: topic_description(described) for name, described in found.items()}
 

@@ -17,6 +17,7 @@ from ottla.client.groups import GroupDescription, GroupListing, GroupMember
 from ottla.client.offsets import librdkafka_offsets, positions
 from ottla.client.raw.cluster import CoordinatorKind
 from ottla.client.records import OffsetAndMetadata, Offsets, Partitions, partition_list
+from ottla.client.text import c_text, c_texts
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -56,7 +57,7 @@ class GroupAdmin(AdminBase):
 
     def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
         """Of groups that exist; a name that nobody has used is `GROUP_ID_NOT_FOUND`."""
-        futures = self._kafka.describe_consumer_groups(list(groups), request_timeout=self._timeout_s)
+        futures = self._kafka.describe_consumer_groups(c_texts(groups, "the group"), request_timeout=self._timeout_s)
         found = {name: description(each) for name, each in self._finish("describing group", futures).items()}
         for name, each in found.items():
             # Before Kafka 3.8 (DescribeGroups 6) a group that does not exist was described as a dead one.
@@ -69,13 +70,13 @@ class GroupAdmin(AdminBase):
 
     def delete_groups(self, groups: Iterable[str]) -> None:
         """With all their offsets. A group with members is refused (`NON_EMPTY_GROUP`)."""
-        futures = self._kafka.delete_consumer_groups(list(groups), request_timeout=self._timeout_s)
+        futures = self._kafka.delete_consumer_groups(c_texts(groups, "the group"), request_timeout=self._timeout_s)
         self._finish("deleting group", futures)
 
     def list_group_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """Everything that the group has committed; empty also where there is no such group."""
         futures = self._kafka.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=self._timeout_s
+            [ConsumerGroupTopicPartitions(c_text(group, "the group"))], request_timeout=self._timeout_s
         )
         [found] = self._finish("listing offsets of group", futures).values()
         committed = positions(succeeded(found.topic_partitions, f"listing offsets of group {group}"))
@@ -83,7 +84,7 @@ class GroupAdmin(AdminBase):
 
     def alter_group_offsets(self, group: str, offsets: Offsets) -> None:
         """Sets committed offsets of a group without members; a new group comes into being by it."""
-        asked = ConsumerGroupTopicPartitions(group, librdkafka_offsets(offsets))
+        asked = ConsumerGroupTopicPartitions(c_text(group, "the group"), librdkafka_offsets(offsets))
         futures = self._kafka.alter_consumer_group_offsets([asked], request_timeout=self._timeout_s)
         [done] = self._finish("altering offsets of group", futures).values()
         doing = f"altering offsets of group {group}"

@@ -8,6 +8,7 @@ from uuid import UUID
 import confluent_kafka.admin
 
 from ottla.base.types import NO_EPOCH
+from ottla.client.text import c_text
 from ottla.client.topics import (
     Broker,
     ClusterDescription,
@@ -37,11 +38,11 @@ def resource_name(resource: Any) -> str:
 
 
 def config_values(configs: Mapping[str, object]) -> dict[str, str]:
-    return {name: config_value(value) for name, value in configs.items()}
+    return {c_text(name, "the configuration"): config_value(value) for name, value in configs.items()}
 
 
 def config_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else c_text(str(value), "the configured value")
 
 
 def config_resource(topic: str | None, broker: int | None, changes: list[Any] | None = None) -> Any:
@@ -55,7 +56,7 @@ def config_operation(name: str, value: object, operation: Any | None) -> Any:
     unset = operation is None and value is None
     default = librdkafka.AlterConfigOpType.DELETE if unset else librdkafka.AlterConfigOpType.SET
     text = None if unset else config_value(value)
-    return librdkafka.ConfigEntry(name, text, incremental_operation=operation or default)
+    return librdkafka.ConfigEntry(c_text(name, "the configuration"), text, incremental_operation=operation or default)
 
 
 def config_entry(entry: Any) -> ConfigEntry:

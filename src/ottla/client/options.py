@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException
 
 from ottla.client.errors import ConfigError, ErrorLog
 from ottla.client.refusals import refusal_text
+from ottla.client.text import c_text
 
 ACKS_ALL: Final = "all"
 IN_FLIGHT_WITH_IDEMPOTENCE_MAX: Final = 5  # A broker remembers that many batches of a producer and partition.
@@ -197,7 +198,8 @@ def settings(kind: ClientKind, config: Mapping[str, object] | None, /, **options
     given = dict(config or {}) | {dotted(name): value for name, value in options.items()}
     given = {name: value for name, value in given.items() if value is not None}
     table = TABLES[kind]
-    for name in given:
+    for name, value in given.items():
+        refuse_what_is_no_text(name, value)
         refuse_of_other_kind(kind, name)
     if not given.get("bootstrap.servers") and MOCK_CLUSTER not in given:
         raise ConfigError(f"{kind.with_article} needs bootstrap.servers, such as bootstrap_servers='localhost:9092'")
@@ -219,6 +221,14 @@ def refuse_of_other_kind(kind: ClientKind, name: str) -> None:
     owner = other_owner(kind, name)
     if owner is not None:
         raise ConfigError(f"{name} is an option of {owner.with_article}, this is {kind.with_article}")
+
+
+def refuse_what_is_no_text(name: str, value: object) -> None:
+    try:
+        c_text(name, "the option")
+        c_text(str(value), name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def settle_producer(kafka: dict[str, object], given: Mapping[str, object]) -> None:

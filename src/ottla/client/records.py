@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from ottla.base.types import NO_EPOCH, TopicPartition
+from ottla.client.text import c_text
 
 Headers: TypeAlias = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]]
 Partitions: TypeAlias = TopicPartition | Iterable[TopicPartition | tuple[str, int]]
@@ -128,4 +129,5 @@ def partition_list(given: Partitions) -> list[TopicPartition]:
 
 
 def header_list(headers: Headers) -> list[tuple[str, str | bytes | None]]:
-    return list(headers.items()) if isinstance(headers, Mapping) else list(headers)
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return [(c_text(name, "the header name"), value) for name, value in pairs]

@@ -8,6 +8,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "_UNKNOWN_TOPIC": "Create the topic first: Admin.create_topic(name, partitions, replication_factor).",
     "_UNKNOWN_PARTITION": "partitions_for(topic) lists a topic's partitions, Consumer.assignment() one's own.",
     "MESSAGE_TOO_LARGE": "Raise the topic's max.message.bytes and the producer's max.request.size, or send less.",
+    "INVALID_RECORD": "A compacted topic takes no record without a key: send(topic, value, key).",
     "NOT_ENOUGH_REPLICAS": "Fewer replicas are in sync than min.insync.replicas: bring brokers back, then send again.",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "The record is written but under-replicated; an idempotent retry is safe.",
     "TOPIC_ALREADY_EXISTS": "Use it, or delete it first: Admin.delete_topic(name).",

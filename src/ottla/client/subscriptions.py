@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from ottla.base.types import TopicPartition
+from ottla.client.text import c_texts
 
 Topics: TypeAlias = str | re.Pattern[str] | Iterable[str]
 RebalanceListener: TypeAlias = Callable[[list[TopicPartition]], None]
@@ -14,8 +15,9 @@ def topic_names(topics: Topics) -> list[str]:
     """As librdkafka takes them: a name that begins with ^ is a regular expression."""
     match topics:
         case str():
-            return [topics]
+            names = [topics]
         case re.Pattern(pattern=pattern):
-            return [pattern if pattern.startswith("^") else f"^{pattern}"]
+            names = [pattern if pattern.startswith("^") else f"^{pattern}"]
         case _:
-            return list(topics)
+            names = list(topics)
+    return c_texts(names, "the topic")

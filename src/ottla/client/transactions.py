@@ -14,6 +14,7 @@ from ottla.client.errors import ClientError, ConfigError, client_error
 from ottla.client.offsets import librdkafka_offsets
 from ottla.client.options import Settings
 from ottla.client.records import ConsumerOffsets, Offsets
+from ottla.client.text import c_text
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +74,7 @@ class Transactions:
         if not isinstance(group, str):
             return group.group_metadata()
         # A consumer that never joins: librdkafka makes the metadata of a group it has only the name of.
-        outsider = confluent_kafka.Consumer({"group.id": group, "log_level": 0})
+        outsider = confluent_kafka.Consumer({"group.id": c_text(group, "the group"), "log_level": 0})
         try:
             return outsider.consumer_group_metadata()
         finally:

@@ -124,3 +124,22 @@ def test_an_interrupted_command_is_quiet_and_exits_130(run: Run, monkeypatch: py
     monkeypatch.setattr(app_module.confluent_kafka, "libversion", interrupted)
     result = run("version")
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["topic", "create", "t", "--partitions", "100001"],
+        ["topic", "create", "t", "--replication-factor", "10001"],
+        ["topic", "alter", "t", "--partitions", "100001"],
+        ["topic", "delete", "\udcff", "--yes"],
+        ["group", "describe", "\udcff"],
+        ["group", "reset", "g", "--to-timestamp", "@99999999999999999999"],
+        ["group", "reset", "g", "--by-duration", "soon"],
+        ["consume", "t", "--from", "@99999999999999999999"],
+        ["consume", "t", "--partition", "3000000000"],
+        ["consume", "t", "--count", "99999999999999999999"],
+    ],
+)
+def test_what_the_protocol_cannot_carry_is_a_usage_error(run: Run, command: list[str]) -> None:
+    assert run(*command, "-b", "127.0.0.1:1").exit_code == 2

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.cli.connection import Connection, connected, knock
 from ottla.cli.errors import UNREACHABLE, Failure
+from tests.unit.cli.conftest import Run
 
 
 @pytest.fixture
@@ -39,3 +40,9 @@ def test_an_unknown_client_setting_is_a_failure_not_a_traceback() -> None:
         connection = Connection(servers=f"127.0.0.1:{listener.getsockname()[1]}", properties={"no.such.key": "1"})
         with pytest.raises(Failure, match=r"no\.such\.key"), connected(connection):
             connection.admin()
+
+
+def test_a_name_that_no_resolver_takes_is_nobody_there(run: Run) -> None:
+    result = run("topic", "list", "-b", "a..b:9092")
+    assert result.exit_code == UNREACHABLE
+    assert "no broker at a..b:9092" in result.stderr

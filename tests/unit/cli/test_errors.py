@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from ottla.cli.errors import OPERATION_FAILED, UNREACHABLE, failure_of
+from ottla.cli.errors import OPERATION_FAILED, UNREACHABLE, failure_of, refused
 from ottla.client.errors import PartialFailure, client_error, coded_error
 
 
@@ -36,3 +36,9 @@ def test_a_code_in_a_response_gets_its_name() -> None:
     named = failure_of(coded_error(17, "creating a", "bad name"), servers="b:1")
     assert named.message == "creating a: INVALID_TOPIC_EXCEPTION: bad name"
     assert "error 9999: the broker refuses" in failure_of(coded_error(9999, "asking"), servers="b:1").message
+
+
+def test_a_record_that_the_broker_finds_invalid_comes_with_the_usual_reason() -> None:
+    assert "a compacted topic needs a key in each record" in refused(
+        "INVALID_RECORD", "Broker failed to validate record"
+    )

@@ -80,7 +80,17 @@ def test_a_partition_that_does_not_exist_is_refused(run: Run, mock_cluster: str)
         ["--count", "0"],
         ["-X", "y"],
         ["--json", "-k", ":"],
+        ["-p", "3000000000"],
+        ["-n", "99999999999999999999"],
+        ["-H", "h=\udcff"],  # As Python hands over an argument that is not UTF-8.
     ],
 )
 def test_wrong_options_are_usage_errors(run: Run, mock_cluster: str, options: list[str]) -> None:
     assert run("produce", "t", *options, "-b", mock_cluster, input="x\n").exit_code == 2
+
+
+def test_a_header_name_that_is_no_text_is_told_with_its_line(run: Run, mock_cluster: str) -> None:
+    line = '{"value": "x", "headers": {"\\ud800": "1"}}'
+    result = run("produce", "headers", "--json", "-b", mock_cluster, input=line)
+    assert result.exit_code == 1
+    assert "error: standard input, line 1: the header name '\\ud800'" in result.stderr

@@ -64,6 +64,21 @@ def test_headers_may_repeat_as_pairs() -> None:
         (b'{"headers": {"h": {"base64": 1}}}', "a header is not base64"),
         (b'{"headers": "a=b"}', "headers are neither"),
         (b'{"headers": [["a"]]}', "headers are neither"),
+        (b'{"headers": {"\\ud800": "1"}}', "the header name .* lone surrogate"),
+        (b'{"headers": [["\\u0000", "1"]]}', "the header name .* NUL"),
+        (b'{"headers": {"a": "1", "a": "2"}}', "member 'a' is given twice"),
+        (b'{"key": "a", "key": "b"}', "member 'key' is given twice"),
+        (b'{"value": "a", "value_base64": "YQ=="}', "value and value_base64 are both given"),
+        (b'{"value": NaN}', "NaN is no JSON"),
+        (b'{"value": [-Infinity]}', "-Infinity is no JSON"),
+        (b'{"value": 1e999}', "a number too large"),
+        (b'{"value": "\\ud800"}', "value .* lone surrogate"),
+        (b'{"value": {"a": "\\ud800"}}', "value .* lone surrogate"),
+        (b'{"value": ' + b"[" * 100_000 + b"}", "not JSON: too deeply nested"),
+        (b'{"partition": -1}', "partition -1 is not within 0 and 2147483647"),
+        (b'{"partition": 3000000000}', "partition 3000000000 is not within"),
+        (b'{"timestamp": -2}', "timestamp -2 is not within 0 and"),
+        (b'{"timestamp": 99999999999999999999}', "timestamp 99999999999999999999 is not within"),
     ],
 )
 def test_a_wrong_line_says_what_is_wrong(line: bytes, complaint: str) -> None:
@@ -74,3 +89,7 @@ def test_a_wrong_line_says_what_is_wrong(line: bytes, complaint: str) -> None:
 def test_a_misspelt_member_is_refused_not_lost() -> None:
     with pytest.raises(ValueError, match="unknown member 'vlaue': known are headers, key, "):
         parse_json_line(b'{"key": "k", "vlaue": "v"}')
+
+
+def test_a_record_that_was_printed_without_a_timestamp_has_none_here() -> None:
+    assert parse_json_line(b'{"timestamp": -1}').timestamp_ms is None

@@ -31,6 +31,8 @@ NOON = datetime.fromtimestamp(NOON_MS / 1000, tz=timezone(timedelta(hours=1)))
         ("2025-11-15T11:00:00Z", AtTime(NOON_MS)),
         ("2025-11-15T11:00:00+00:00", AtTime(NOON_MS)),
         ("timestamp 2025-11-15T11:00:00Z", AtTime(NOON_MS)),
+        ("9999w ago", AtTime(0)),
+        ("1900-01-01", AtTime(0)),
     ],
 )
 def test_every_form_is_read(text: str, expected: StartPosition) -> None:
@@ -47,3 +49,14 @@ def test_a_time_without_a_zone_is_in_the_zone_of_now() -> None:
 def test_anything_else_is_refused_with_the_forms(text: str) -> None:
     with pytest.raises(ValueError, match="beginning, end, an offset"):
         parse_start(text, now=NOON)
+
+
+@pytest.mark.parametrize("text", ["99999999999999999999", "offset 99999999999999999999", "@99999999999999999999"])
+def test_a_number_beyond_every_offset_and_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="99999999999999999999 is too large"):
+        parse_start(text, now=NOON)
+
+
+def test_a_day_that_no_zone_can_show_is_refused() -> None:
+    with pytest.raises(ValueError, match="beginning, end, an offset"):
+        parse_start("0001-01-01", now=NOON)

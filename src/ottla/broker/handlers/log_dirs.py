@@ -1,13 +1,21 @@
-"""DescribeLogDirs v1–5: each log directory with its partitions' sizes, its total and its free bytes."""
+"""DescribeLogDirs v1–5 and AlterReplicaLogDirs v1–2: the log directories, what they hold, where a partition should lie.
 
+A log directory is told with its partitions' sizes, its total and its free bytes. A partition stays where it is: to name
+that directory is no change, to name another is refused (docs/GAPS.md). The response has no room for a reason, so the
+log tells it.
+"""
+
+import logging
 from typing import Final
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.node import Node
 from ottla.broker.request import Api, RequestContext
 from ottla.replica.partition import Partition
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
+
+logger = logging.getLogger(__name__)
 
 
 async def describe_log_dirs(
@@ -45,4 +53,38 @@ async def describe_log_dirs(
     return response
 
 
-APIS: Final[dict[int, Api]] = {ApiKey.DESCRIBE_LOG_DIRS: Api(versions=(1, 5), handle=describe_log_dirs)}
+async def alter_replica_log_dirs(
+    node: Node, context: RequestContext, request: api.AlterReplicaLogDirsRequest
+) -> api.AlterReplicaLogDirsResponse:
+    by_topic: dict[str, list[api.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                result = api.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=index)
+                try:
+                    _check_directory(node, directory.path, topic.name, index)
+                except ApiError as error:
+                    logger.warning("partition %s-%d stays where it is: %s", topic.name, index, error.message)
+                    result.error_code = error.code
+                by_topic.setdefault(topic.name, []).append(result)
+    return api.AlterReplicaLogDirsResponse(
+        results=[
+            api.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=topic, partitions=partitions)
+            for topic, partitions in by_topic.items()
+        ]
+    )
+
+
+def _check_directory(node: Node, path: str, topic: str, index: int) -> None:
+    """Returns where the partition lies in the directory already."""
+    if all(directory.path != path for directory in node.directories):
+        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this node")
+    if node.partitions.leader_of(topic, index).storage.path != path:
+        # Not REPLICA_NOT_AVAILABLE or KAFKA_STORAGE_ERROR: clients would try again.
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "partitions do not move between log directories yet")
+
+
+APIS: Final[dict[int, Api]] = {
+    ApiKey.DESCRIBE_LOG_DIRS: Api(versions=(1, 5), handle=describe_log_dirs),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Api(versions=(1, 2), handle=alter_replica_log_dirs),
+}

@@ -56,7 +56,7 @@ def check_assignment(
         reason = f"it has {len(replicas)} replica(s) where other partitions have {replication_factor}"
     elif unknown := [broker for broker in replicas if broker not in image.brokers]:
         reason = f"broker {unknown[0]} is not registered"
-    elif not any(_usable(image.brokers[broker]) for broker in replicas):
+    elif not any(is_usable(image.brokers[broker]) for broker in replicas):
         reason = "all its brokers are fenced or shutting down"
     if reason is not None:
         raise ApiError(
@@ -68,7 +68,7 @@ def check_assignment(
 def partition_record(
     image: MetadataImage, topic_id: TopicId, partition: int, replicas: Sequence[NodeId]
 ) -> api.PartitionRecord:
-    isr = [broker for broker in replicas if _usable(image.brokers[broker])]
+    isr = [broker for broker in replicas if is_usable(image.brokers[broker])]
     return api.PartitionRecord(
         partition_id=partition,
         topic_id=topic_id,
@@ -82,14 +82,14 @@ def partition_record(
     )
 
 
-def _usable(broker: BrokerImage) -> bool:
+def is_usable(broker: BrokerImage) -> bool:
     return not (broker.fenced or broker.in_controlled_shutdown)
 
 
 def _candidate(broker: BrokerImage) -> Candidate:
     # Two brokers that advertise one address are on one machine.
     host = broker.endpoints[0].host if broker.endpoints else str(broker.id)
-    return Candidate(broker.id, broker.rack, host, _usable(broker))
+    return Candidate(broker.id, broker.rack, host, is_usable(broker))
 
 
 def _directory(broker: BrokerImage) -> UUID:
