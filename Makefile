@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+WITH_SPARK := $(VENV)/.with-spark
 SEEDS ?= 200
 SEED ?=
 ROUNDS ?= 50
@@ -23,15 +24,19 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m compileall -q src  # Where bytecode is not written by itself, every start would compile anew.
 	@touch $@
 
-install: $(INSTALLED)  ## Make .venv with Ottla and everything for working on it
+$(WITH_SPARK): $(INSTALLED)  # Half a gigabyte: only for those who test or check the pipeline.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
+	@touch $@
+
+install: $(WITH_SPARK)  ## Make .venv with Ottla and everything for working on it
 
 demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show what happened
 	@$(BIN)/python examples/demo.py
 
-test: $(INSTALLED)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
+test: $(WITH_SPARK)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
 	$(BIN)/python -m pytest tests/unit tests/simulation tests/spark $(PARALLEL)
 
-check: $(INSTALLED)  ## ruff, mypy, import directions
+check: $(WITH_SPARK)  ## ruff, mypy, import directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

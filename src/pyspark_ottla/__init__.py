@@ -3,7 +3,7 @@
 One failing import in any package of this kind would take away all of them, so nothing but PySpark is imported here.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
@@ -38,6 +38,3 @@ class DefaultSource(DataSource):
         from ottla.spark.stream_reader import OttlaStreamReader
 
         return OttlaStreamReader(SourceOptions.parse(self.options))
-
-
-__all__: list[Any] = ["DefaultSource"]

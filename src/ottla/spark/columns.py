@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ottla.base.types import TopicPartition
 from ottla.spark.record_columns import HEADERS_TYPE, RecordColumns
-from ottla.spark.source_options import SourceOptions
+from ottla.spark.source_options import COLUMNS, SourceOptions
 
 # Column -> its type in Spark and in Arrow. Spark refuses an Arrow schema that differs in the least.
 _TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
@@ -26,7 +26,7 @@ _TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
 def column_names(options: SourceOptions) -> Sequence[str]:
     if options.columns:
         return options.columns
-    return [name for name in _TYPES if name != "headers" or options.include_headers]
+    return [name for name in COLUMNS if name != "headers" or options.include_headers]
 
 
 def spark_schema(options: SourceOptions) -> str:

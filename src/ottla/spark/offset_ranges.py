@@ -8,12 +8,13 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.types import Offset, TopicPartition
 
 Offsets = Mapping[TopicPartition, Offset]
 
-BYTES_PER_OFFSET_UNKNOWN = 1024.0
+BYTES_PER_OFFSET_UNKNOWN: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True)

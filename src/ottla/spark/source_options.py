@@ -14,6 +14,7 @@ from ottla.base.types import Offset, TimestampMs, TopicPartition
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 GROUP_PREFIX: Final = "group:"
+TASK_BYTES_DEFAULT: Final = 128 << 20
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
@@ -52,7 +53,7 @@ class SourceOptions:
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_seconds: float = 900.0
     min_partitions: int = 1
-    max_bytes_per_task: int = 128 << 20
+    max_bytes_per_task: int = TASK_BYTES_DEFAULT
     fail_on_data_loss: bool = True
     include_headers: bool = False
     columns: tuple[str, ...] = ()
@@ -86,7 +87,7 @@ class _Parser:
             "min_offsets_per_trigger": self._count("minoffsetspertrigger"),
             "max_trigger_delay_seconds": _seconds(self._take("maxtriggerdelay") or "15m"),
             "min_partitions": self._count("minpartitions") or 1,
-            "max_bytes_per_task": self._count("maxbytespertask") or 128 << 20,
+            "max_bytes_per_task": self._count("maxbytespertask") or TASK_BYTES_DEFAULT,
             "fail_on_data_loss": self._flag("failondataloss", default=True),
             "include_headers": self._flag("includeheaders", default=False),
             "columns": self._columns(),

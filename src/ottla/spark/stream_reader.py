@@ -18,8 +18,8 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.base.types import Offset, TopicPartition
-from ottla.spark.batch_reader import RangePartition
-from ottla.spark.offset_ranges import limit_bytes, limit_offsets, split
+from ottla.spark.batch_reader import read_task, tasks
+from ottla.spark.offset_ranges import limit_bytes, limit_offsets
 from ottla.spark.source_options import SourceOptions
 from ottla.spark.topic_offsets import TopicOffsets
 
@@ -98,20 +98,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         first, last = from_json(start), from_json(end)
         first |= self._topics.earliest([one for one in last if one not in first])
-        ranges = split(
-            first,
-            last,
-            min_ranges=self._options.min_partitions,
-            max_bytes=self._options.max_bytes_per_task,
-            bytes_per_offset=self._topics.bytes_per_offset(last),
-        )
-        return [RangePartition(one) for one in ranges]
+        return tasks(self._options, self._topics, first, last)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        from ottla.spark.range_reading import read_range
-
-        assert isinstance(partition, RangePartition)
-        return read_range(self._options, partition.wanted)
+        return read_task(self._options, partition)
 
     def stop(self) -> None:
         self._topics.close()

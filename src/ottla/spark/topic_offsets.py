@@ -43,8 +43,7 @@ class TopicOffsets:
         return sorted(self._cluster.leaders(topics)) if topics else []
 
     def _matching_topics(self) -> list[str]:
-        request = api.MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answer = self._cluster.ask(ApiKey.METADATA, request, api.MetadataResponse)
+        answer = self._cluster.metadata(None)
         pattern = re.compile(self._options.topic_pattern)
         return [
             topic.name

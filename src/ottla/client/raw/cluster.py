@@ -80,11 +80,11 @@ class Cluster:
         return self._connections[address]
 
     def brokers(self) -> dict[NodeId, Address]:
-        return broker_addresses(self._metadata([]))
+        return broker_addresses(self.metadata([]))
 
     def leaders(self, topics: Iterable[str]) -> dict[TopicPartition, Address | None]:
         """Of all partitions of these topics; None where there is no leader now."""
-        answer = self._metadata(list(topics))
+        answer = self.metadata(topics)
         addresses = broker_addresses(answer)
         for topic in answer.topics:
             if topic.error_code != ErrorCode.NONE:
@@ -104,8 +104,9 @@ class Cluster:
             raise coded_error(found.error_code, f"looking for the coordinator of {key}")
         return Address(found.host, found.port)
 
-    def _metadata(self, topics: list[str]) -> api.MetadataResponse:
-        asked = [api.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    def metadata(self, topics: Iterable[str] | None) -> api.MetadataResponse:
+        """Of these topics, or of all; none is created by asking."""
+        asked = None if topics is None else [api.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
         request = api.MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         return self.ask(ApiKey.METADATA, request, api.MetadataResponse)
 

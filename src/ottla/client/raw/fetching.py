@@ -24,17 +24,18 @@ from ottla.wire.records import Batch, ControlType, batches, control_type_of, rec
 
 RETRY_SECONDS: Final = 0.1
 _NO_SESSION_EPOCH: Final = -1
-_LEADER_MOVED: Final = frozenset(
+_PASSING: Final = frozenset(
     {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
+        NO_CONNECTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER.name,
+        ErrorCode.FENCED_LEADER_EPOCH.name,
+        ErrorCode.UNKNOWN_LEADER_EPOCH.name,
+        ErrorCode.LEADER_NOT_AVAILABLE.name,
+        ErrorCode.REPLICA_NOT_AVAILABLE.name,
+        ErrorCode.KAFKA_STORAGE_ERROR.name,
+        ErrorCode.UNKNOWN_TOPIC_ID.name,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
+        ErrorCode.OFFSET_NOT_AVAILABLE.name,
     }
 )
 
@@ -85,8 +86,7 @@ class PartitionReader:
             try:
                 return self._fetch_once(offset)
             except ClientError as error:
-                moved = error.code == NO_CONNECTION or error.code in {code.name for code in _LEADER_MOVED}
-                if not moved or time.monotonic() > deadline:
+                if error.code not in _PASSING or time.monotonic() > deadline:
                     raise
                 self._leader = None
                 time.sleep(RETRY_SECONDS)
@@ -134,22 +134,17 @@ class PartitionReader:
         )
 
     def _find_leader(self) -> _Leader:
-        asked = [api.MetadataRequest.MetadataRequestTopic(name=self._partition.topic)]
-        answer = self._cluster.ask(
-            ApiKey.METADATA,
-            api.MetadataRequest(topics=asked, allow_auto_topic_creation=False),
-            api.MetadataResponse,
-        )
+        answer = self._cluster.metadata([self._partition.topic])
         topic = answer.topics[0]
         self._check(topic.error_code)
-        for one in topic.partitions:
-            if one.partition_index == self._partition.partition:
-                address = broker_addresses(answer).get(one.leader_id)
-                if address is None:
-                    self._check(ErrorCode.LEADER_NOT_AVAILABLE)
-                    break
-                return _Leader(address=address, epoch=one.leader_epoch, topic_id=topic.topic_id)
-        raise coded_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"looking for {self._partition}")
+        leaders = {one.partition_index: one for one in topic.partitions}
+        found = leaders.get(self._partition.partition)
+        if found is None:
+            raise coded_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"looking for {self._partition}")
+        address = broker_addresses(answer).get(found.leader_id)
+        if address is None:
+            raise coded_error(ErrorCode.LEADER_NOT_AVAILABLE, f"looking for the leader of {self._partition}")
+        return _Leader(address=address, epoch=found.leader_epoch, topic_id=topic.topic_id)
 
 
 def committed_only(found: Iterable[Batch], aborted: Iterable[tuple[ProducerId, Offset]]) -> list[Batch]:

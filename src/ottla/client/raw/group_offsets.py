@@ -76,10 +76,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _topic_ids(cluster: Cluster, topics: Iterable[str]) -> dict[str, UUID]:
-    asked = [api.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
-    request = api.MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    answer = cluster.ask(ApiKey.METADATA, request, api.MetadataResponse)
-    return {topic.name or "": topic.topic_id for topic in answer.topics}
+    return {topic.name or "": topic.topic_id for topic in cluster.metadata(topics).topics}
 
 
 def _check(error_code: int, group_id: str) -> None:
