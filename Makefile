@@ -12,7 +12,7 @@ ROUNDS ?= 50
 MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test check format sim conformance conformance-suites bench chaos chaos-eos wheel clean
+.PHONY: help install demo test fuzz check format sim conformance conformance-suites bench chaos chaos-eos wheel clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -35,6 +35,9 @@ demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show w
 
 test: $(WITH_SPARK)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
 	$(BIN)/python -m pytest tests/unit tests/simulation tests/spark $(PARALLEL)
+
+fuzz: $(WITH_SPARK)  ## The property tests with values never drawn before (long)
+	$(BIN)/python -m pytest tests/unit tests/simulation $(PARALLEL) --hypothesis-profile fuzz --timeout 1800
 
 check: $(WITH_SPARK)  ## ruff, mypy, import directions
 	$(BIN)/ruff check .
