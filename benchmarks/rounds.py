@@ -83,9 +83,12 @@ class Round:
         partitions: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        name = f"bench-{self.scenario}-{label or self.index}"
+        name = self.topic_name(label)
         create_topics(self.peer, {name: partitions}, configs=configs)
         return name
+
+    def topic_name(self, label: str = "") -> str:
+        return f"bench-{self.scenario}-{label or self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,7 @@ class Scenario:
     measure: Callable[[Round], Mapping[str, float]]
     own_broker: bool = False  # Starts and stops brokers itself; the shared ones are down meanwhile.
     rounds_max: int | None = None
+    rival: str = "Apache Kafka"  # Whom Ottla is compared with.
 
 
 @dataclass(slots=True, kw_only=True)

@@ -98,7 +98,9 @@ def _produce_request(topic: str) -> api.ProduceRequest:
 
 def _latencies_of_sessions(turn: Round) -> Mapping[str, float]:
     busy = turn.create_topic(f"busy-{turn.index}")
-    idle = turn.create_topic(f"idle-{turn.index}", partitions=turn.scaled(IDLE_PARTITIONS))
+    idle = turn.topic_name("idle")  # One for all rounds: Kafka would run out of files.
+    if turn.index == 0:
+        turn.create_topic("idle", partitions=turn.scaled(IDLE_PARTITIONS))
     idle_partitions = {idle: turn.scaled(IDLE_PARTITIONS)}
     wait_all_served(turn.peer, {busy: 1, **idle_partitions})  # A partition that comes up later is a change, too.
     port = turn.peer.port

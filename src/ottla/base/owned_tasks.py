@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from ottla.base.errors import ApiError
-from ottla.base.resume import resume
 
 T = TypeVar("T")
 
@@ -23,14 +22,6 @@ class OwnedTasks:
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task
-
-    def start(self, coroutine: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
-        """Runs it at once as far as it gets; a task only of what is left then."""
-        try:
-            waits_on = coroutine.send(None)
-        except StopIteration:
-            return None
-        return self.spawn(resume(coroutine, waits_on), name)
 
     def _on_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)

@@ -1,12 +1,12 @@
 """A partition of an internal topic as the log of its coordinator (coordinator/machine.py)."""
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import LeaderEpoch, Offset
 from ottla.base.workers import Workers
-from ottla.coordinator.machine import ProducerIdentity
+from ottla.coordinator.machine import Appended, ProducerIdentity
 from ottla.replica.partition import Partition
 from ottla.wire.records import batches
 
@@ -33,8 +33,12 @@ class PartitionCoordinatorLog:
     def check_epoch(self, transaction: ProducerIdentity) -> None:
         self.partition.log.producer_state.check_epoch(transaction.producer_id, transaction.epoch)
 
-    async def append(self, batch: memoryview) -> Offset:
-        return (await self.partition.append(batch, is_own=True)).last_offset
+    def begin_append(self, batch: memoryview) -> "Appended | asyncio.Future[Any]":
+        return self.partition.begin_append(batch, self.partition.log.append_own)
+
+    @property
+    def is_all_committed(self) -> bool:
+        return self.partition.high_watermark == self.partition.log.log_end_offset
 
     def committed(self, offset: Offset) -> asyncio.Future[None] | None:
         return self.partition.committed(offset)

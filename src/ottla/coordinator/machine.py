@@ -8,7 +8,6 @@ in `unload`.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.base.errors import ApiError
@@ -25,8 +24,7 @@ class ProducerIdentity(NamedTuple):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[Reply]):
+class Decision(NamedTuple, Generic[Reply]):
     """What shall be recorded, and what to tell the client once it is committed."""
 
     records: Sequence[CoordinatorRecord]
@@ -57,6 +55,13 @@ class Machine(Protocol):
         ...
 
 
+class Appended(Protocol):
+    """What a log says of a batch that is in it."""
+
+    @property
+    def last_offset(self) -> Offset: ...
+
+
 class CoordinatorLog(Protocol):
     """The partition, from its coordinator's side. Nobody else appends to it."""
 
@@ -74,9 +79,13 @@ class CoordinatorLog(Protocol):
         """`ApiError` when a newer epoch of the producer has written here already."""
         ...
 
-    async def append(self, batch: memoryview) -> Offset:
-        """One batch, in the order of the calls; its last offset. `ApiError` when it is not in the log."""
+    def begin_append(self, batch: memoryview) -> "Appended | asyncio.Future[Any]":
+        """One batch, in the order of the calls: done on return, unless something must be waited for (a roll).
+        `ApiError` when it is not in the log."""
         ...
+
+    @property
+    def is_all_committed(self) -> bool: ...
 
     def committed(self, offset: Offset) -> asyncio.Future[None] | None:
         """None when the record at `offset` is committed already, else a future of that."""

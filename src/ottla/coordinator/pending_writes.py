@@ -7,14 +7,14 @@ gather in one batch. A batch holds the records of one transaction or of none.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, Offset
-from ottla.coordinator.machine import CoordinatorLog, ProducerIdentity
-from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker
+from ottla.coordinator.machine import Appended, CoordinatorLog, ProducerIdentity
+from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker, single_record_batch
 
 BATCH_BYTES_MAX: Final = 512 << 10
 RECORDS_PENDING_MAX: Final = 100_000  # A disk that does not keep up makes callers retry; it does not grow our memory.
@@ -40,10 +40,14 @@ class PendingWrites:
         if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes await their write; try again")
 
-    def add(self, encoded: Iterable[tuple[bytes, bytes | None]], transaction: ProducerIdentity | None) -> Offset:
+    def add(self, encoded: Sequence[tuple[bytes, bytes | None]], transaction: ProducerIdentity | None) -> Offset:
         """Keys and values; the first one's offset to be, the others follow it."""
         now_ms = self._clock.now_ms()
         first_offset = self.next_offset
+        if len(encoded) == 1 and transaction is None and self.is_all_written:  # A commit, as a rule.
+            self._sealed.append(single_record_batch(now_ms, *encoded[0]))
+            self.next_offset = first_offset + 1
+            return first_offset
         batch = self._open
         for key, value in encoded:
             if batch is None or transaction != self._open_transaction or batch.size_bytes > BATCH_BYTES_MAX:
@@ -76,18 +80,28 @@ class PendingWrites:
             self._sealed.append(self._open.build())
             self._open = None
 
-    async def write_next(self) -> None:
-        """Writes one batch; `ApiError` when it is not in the log."""
+    def begin_write(self) -> "asyncio.Future[Appended] | None":
+        """Writes one batch: at once, or else what is to be waited for. `ApiError` when it is not in the log."""
         if not self._sealed:
             self._seal()
-        batch = self._sealed.popleft()
-        last_offset = await self._log.append(memoryview(batch))
+        appended = self._log.begin_append(memoryview(self._sealed.popleft()))
+        if isinstance(appended, asyncio.Future):
+            return appended
+        self.on_written(appended)
+        return None
+
+    def on_written(self, appended: Appended) -> None:
+        last_offset = appended.last_offset
         self._written_end = last_offset + 1
         invariant(self._written_end <= self.next_offset, "nobody else appends here", end=self._written_end)
         while self._waiters and self._waiters[0][0] <= last_offset:
             _, waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
+
+    @property
+    def is_all_written(self) -> bool:
+        return self._written_end == self.next_offset
 
     def written(self, offset: Offset) -> asyncio.Future[None] | None:
         """None when `offset` is in the log already, else a future of that. `ApiError` when it will not be."""

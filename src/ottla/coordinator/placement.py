@@ -9,12 +9,11 @@ from typing import Final
 NAMES_REMEMBERED_MAX: Final = 10_000  # The same groups ask again and again, with every heartbeat and commit.
 
 
+@lru_cache(NAMES_REMEMBERED_MAX)
 def partition_for(key: str, partition_count: int) -> int:
     return java_string_hash(key) % 0x80000000 % partition_count
 
 
-@lru_cache(NAMES_REMEMBERED_MAX)
-@lru_cache(maxsize=10_000)  # Every request of a group asks again.
 def java_string_hash(text: str) -> int:
     """`String.hashCode` over UTF-16 units, as an unsigned 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")

@@ -7,9 +7,11 @@ is passed over, as Kafka does, so that a log written by a newer broker can be re
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ProtocolError
+from ottla.base.types import ZERO_TOPIC_ID
 from ottla.wire import api
 from ottla.wire.codec import Codec, codec_for
 
@@ -18,7 +20,13 @@ RecordMessage: TypeAlias = Any
 
 NAME_BYTES_MAX: Final = 32_000  # What a string in a record holds is 32,767, and a member's id is a name and 37 more.
 
+OFFSET_VERSION: Final = 4  # Of the values that commits write.
+KEYS_REMEMBERED_MAX: Final = 10_000
+
 _NUMBER: Final = struct.Struct(">h")
+_OFFSET_NUMBER: Final = _NUMBER.pack(1)
+_OFFSET_VALUE: Final = struct.Struct(">hqiBqB")  # version, offset, leader epoch, empty text, time, number of tags
+_OFFSET_VALUE_WITH_ID: Final = struct.Struct(">hqiBqBBB16s")  # … and a tag with its size and the topic id
 _KEY_VERSION: Final = 0
 
 
@@ -69,6 +77,14 @@ class RecordTypes:
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value."""
+        key_message = record.key
+        if record.value_version == OFFSET_VERSION and type(key_message) is api.OffsetCommitKey:
+            try:
+                plain = _plain_offset(record.value)
+            except struct.error as error:
+                raise ValueError(f"a commit that cannot be recorded: {error}") from error
+            if plain is not None:
+                return _offset_key(key_message.group, key_message.topic, key_message.partition), plain
         record_type = self._by_key_name[type(record.key).__name__]
         key = bytearray(record_type.number)
         record_type.key_codec.encode_into(record.key, key)
@@ -94,6 +110,30 @@ class RecordTypes:
         (version,) = _NUMBER.unpack_from(value)
         value_message, _ = record_type.value_codec(version).decode(memoryview(value), _NUMBER.size)
         return CoordinatorRecord(key_message, value_message, version)
+
+
+# -- commits, by hand: half of what a coordinator does -----------------------------------------------------------------
+
+
+@lru_cache(KEYS_REMEMBERED_MAX)
+def _offset_key(group: str, topic: str, partition: int) -> bytes:
+    out = bytearray(_OFFSET_NUMBER)
+    codec_for(api.OffsetCommitKey, _KEY_VERSION).encode_into(
+        api.OffsetCommitKey(group=group, topic=topic, partition=partition), out
+    )
+    return bytes(out)
+
+
+def _plain_offset(value: RecordMessage) -> bytes | None:
+    """A value without a text, as nearly all are; None for any other."""
+    if value is None or value.metadata:
+        return None
+    topic_id = value.topic_id
+    if topic_id == ZERO_TOPIC_ID:
+        return _OFFSET_VALUE.pack(OFFSET_VERSION, value.offset, value.leader_epoch, 1, value.commit_timestamp, 0)
+    return _OFFSET_VALUE_WITH_ID.pack(
+        OFFSET_VERSION, value.offset, value.leader_epoch, 1, value.commit_timestamp, 1, 0, 16, topic_id.bytes
+    )
 
 
 GROUP_RECORDS: Final = RecordTypes(

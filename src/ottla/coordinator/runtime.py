@@ -17,7 +17,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.coordinator.loading import Loading
-from ottla.coordinator.machine import CoordinatorLog, Decision, Machine, ProducerIdentity, Submit
+from ottla.coordinator.machine import Appended, CoordinatorLog, Decision, Machine, ProducerIdentity, Submit
 from ottla.coordinator.pending_writes import PendingWrites
 from ottla.coordinator.records import RecordTypes
 
@@ -48,7 +48,8 @@ class CoordinatorRuntime(Generic[M]):
         shard = self._ready_shard(index)
         decision = decide(shard.machine)
         shard.record(decision)
-        await shard.all_committed()
+        if not shard.is_all_committed:
+            await shard.all_committed()
         return decision.reply
 
     async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
@@ -172,6 +173,11 @@ class _Shard(Generic[M]):
         self.machine.replay_marker(transaction, is_commit=is_commit)
         self._write_pending()
 
+    @property
+    def is_all_committed(self) -> bool:
+        """As it is at once where this broker alone has the partition."""
+        return self.writes.is_all_written and self.log.is_all_committed
+
     async def all_committed(self) -> None:
         """Until everything replayed so far is committed."""
         writes = self.writes
@@ -204,13 +210,30 @@ class _Shard(Generic[M]):
 
     def _write_pending(self) -> None:
         """At once, as a rule; behind a write that waits, in its turn."""
-        if self._writer is None:
-            self._writer = self._tasks.start(self._write(), name=f"write {self._name}")
-
-    async def _write(self) -> None:
+        if self._writer is not None:
+            return
         try:
-            while self.writes.is_any_left:
-                await self.writes.write_next()
+            waits_on = self._begin_writes()
+        except ApiError as error:
+            self._void(error)
+            return
+        if waits_on is not None:
+            self._writer = self._tasks.spawn(self._write(waits_on), name=f"write {self._name}")
+
+    def _begin_writes(self) -> "asyncio.Future[Appended] | None":
+        """Writes what is left, up to the first that must be waited for."""
+        while self.writes.is_any_left:
+            waits_on = self.writes.begin_write()
+            if waits_on is not None:
+                return waits_on
+        return None
+
+    async def _write(self, waits_on: "asyncio.Future[Appended] | None") -> None:
+        try:
+            while waits_on is not None:
+                # Shielded: an append that has its place in the log's order happens, whoever waits.
+                self.writes.on_written(await asyncio.shield(waits_on))
+                waits_on = self._begin_writes()
         except ApiError as error:
             self._void(error)
         finally:

@@ -108,12 +108,12 @@ class Partition:
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    async def append(self, batch: memoryview, *, is_own: bool = False) -> AppendResult:
-        """Appends one batch, a client's or one that this broker built, in call order.
+    async def append(self, batch: memoryview) -> AppendResult:
+        """Appends one batch of a client, in call order.
 
         `ApiError` when it is refused or when the disk is; the log is unchanged then.
         """
-        appended = self.begin_append(batch, self.log.append_own if is_own else None)
+        appended = self.begin_append(batch)
         # A task of its own: a caller that goes away must not leave a roll half done and the turn given up.
         return appended if isinstance(appended, AppendResult) else await asyncio.shield(appended)
 

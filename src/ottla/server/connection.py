@@ -41,6 +41,7 @@ BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to t
 SIZE: Final = Struct(">i")
 _HEAD: Final = Struct(">ih")
 _PRODUCE: Final = 0
+_FETCH: Final = 1
 _REQUEST_BYTES_MIN: Final = 8  # api key, version, correlation id
 
 
@@ -80,8 +81,8 @@ class _Pending:
 class Connection:
     __slots__ = (
         "_clock", "_end", "_expected", "_holder", "_memory", "_noted_bytes", "_on_closed", "_out", "_own", "_paused",
-        "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view", "closed",
-        "draining", "last_active", "peer",
+        "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view",
+        "can_answers_wait", "closed", "draining", "last_active", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +115,8 @@ class Connection:
         self._paused = False
         self._holder: _Pending | None = None  # The last request that waits and needs the buffer it came in.
         self._on_closed = on_closed
+        self.can_answers_wait = False
+        """Those of the last request: to the end of the loop's turn (turn_end.py)."""
         self.closed = False
         self.draining = False
         self.last_active = clock.monotonic()
@@ -265,6 +268,7 @@ class Connection:
         self.last_active = self._clock.monotonic()
         try:
             context = self._service.begin(frame, self.peer)
+            self.can_answers_wait = context.api_key > _FETCH
             coroutine = self._service.answer(context, frame)
             waits_on = coroutine.send(None)
         except StopIteration as finished:

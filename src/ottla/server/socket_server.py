@@ -18,6 +18,7 @@ from ottla.server.connection import Connection, Service
 from ottla.server.connection_limit import ConnectionLimit
 from ottla.server.request_memory import RequestMemory, Scratch
 from ottla.server.socket_transport import SocketTransport
+from ottla.server.turn_end import TurnEnd
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class SocketServer:
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._scratch = Scratch()
+        self._turn_end = TurnEnd(loop)
         self.memory = RequestMemory(request_memory_bytes)
         self._sockets: dict[socket.socket, str] = {}
         self.connections: dict[Connection, SocketTransport] = {}
@@ -150,7 +152,7 @@ class SocketServer:
         if self._receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
         assert self._service is not None
-        transport = SocketTransport(self._loop, sock, self._workers, self.memory)
+        transport = SocketTransport(self._loop, sock, self._workers, self.memory, self._turn_end)
         connection = Connection(
             transport=transport,
             service=self._service,

@@ -20,6 +20,7 @@ from ottla.broker.request import Parts
 from ottla.log.partition_log import LogSlice
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory
+from ottla.server.turn_end import TurnEnd
 
 logger = logging.getLogger(__name__)
 
@@ -68,17 +69,23 @@ class _Region:
 class SocketTransport:
     __slots__ = (
         "_backlog_bytes", "_closed", "_connection", "_corked", "_fd", "_loop", "_memory", "_output", "_reading",
-        "_reading_cold", "_sock", "_workers", "_writer_armed",
+        "_reading_cold", "_sock", "_turn_end", "_workers", "_writer_armed",
     )  # fmt: skip
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, workers: Workers, memory: RequestMemory
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        workers: Workers,
+        memory: RequestMemory,
+        turn_end: TurnEnd,
     ) -> None:
         self._loop = loop
         self._sock = sock
         self._fd = sock.fileno()
         self._workers = workers
         self._memory = memory
+        self._turn_end = turn_end
         self._connection: Connection | None = None
         self._output: deque[memoryview | _Region] = deque()
         self._backlog_bytes = 0
@@ -101,8 +108,15 @@ class SocketTransport:
             self._receive()
         finally:
             self._corked = False
-            if self._output and not self._writer_armed and self._reading_cold is None:
-                self._on_writable()  # Not `_flush`: what waited in the cork may have held the connection back.
+            if self._output:
+                if self._connection is not None and self._connection.can_answers_wait:
+                    self._turn_end.add(self)
+                else:
+                    self.send_waiting()
+
+    def send_waiting(self) -> None:
+        if self._output and not self._writer_armed and self._reading_cold is None:
+            self._on_writable()  # Not `_flush`: what waited in the cork may have held the connection back.
 
     def _receive(self) -> None:
         connection = self._connection

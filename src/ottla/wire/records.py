@@ -81,6 +81,7 @@ __all__ = [
     "set_log_append_time",
     "set_offset_and_epoch",
     "shapes_of",
+    "single_record_batch",
 ]
 
 Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
@@ -88,6 +89,8 @@ Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
 _INT64_MIN: Final = -(2**63)
 _NULL_LENGTH: Final = zigzag_varint(-1)
 _NO_HEADERS: Final = zigzag_varint(0)
+_NO_DELTAS: Final = b"\0\0\0"  # Attributes, and the deltas of a batch's first record.
+_SINGLE_RECORD_BYTES: Final = len(_NO_DELTAS) + len(_NO_HEADERS)  # But for key and value.
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _END_TRANSACTION_VALUE: Final = struct.Struct(">hi")
 
@@ -183,6 +186,36 @@ class BatchBuilder:
         )
         set_crc(batch)
         return batch
+
+
+def single_record_batch(timestamp: TimestampMs, key: bytes, value: bytes | None) -> bytearray:
+    """What `BatchBuilder` makes of one record, at a third of the cost: every commit of every group is one."""
+    length = len(key) + _SINGLE_RECORD_BYTES
+    key_length = zigzag_varint(len(key))
+    if value is None:
+        value_length, value = _NULL_LENGTH, b""
+    else:
+        value_length = zigzag_varint(len(value))
+    length += len(key_length) + len(value_length) + len(value)
+    size = zigzag_varint(length)
+    header = HEADER.pack(
+        0,
+        HEADER_BYTES + len(size) + length - LENGTH_OVERHEAD_BYTES,
+        NO_EPOCH,
+        MAGIC,
+        0,
+        0,
+        0,
+        timestamp,
+        timestamp,
+        NO_PRODUCER_ID,
+        NO_EPOCH,
+        NO_SEQUENCE,
+        1,
+    )
+    batch = bytearray().join((header, size, _NO_DELTAS, key_length, key, value_length, value, _NO_HEADERS))
+    set_crc(batch)
+    return batch
 
 
 def _encode_record(

@@ -10,7 +10,7 @@ from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.member import Client
 from ottla.coordinator.groups.settings import GroupSettings
-from ottla.coordinator.machine import Decision, ProducerIdentity
+from ottla.coordinator.machine import Appended, Decision, ProducerIdentity
 from ottla.coordinator.records import GROUP_RECORDS, CoordinatorRecord
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.metadata.configs import BrokerConfig
@@ -48,15 +48,27 @@ class MemoryLog:
         if transaction.epoch < self.fenced_epochs.get(transaction.producer_id, 0):
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, "an older epoch")
 
-    async def append(self, batch: memoryview) -> Offset:
-        if self.gate is not None:
-            await self.gate.wait()
+    def begin_append(self, batch: memoryview) -> "Appended | asyncio.Future[Appended]":
+        if self.gate is None:
+            return self._append(batch)
+        return asyncio.get_running_loop().create_task(self._append_later(batch, self.gate))
+
+    async def _append_later(self, batch: memoryview, gate: asyncio.Event) -> Appended:
+        await gate.wait()
+        return self._append(batch)
+
+    def _append(self, batch: memoryview) -> Appended:
         if self.failure is not None:
             raise self.failure
         set_offset_and_epoch(batch, self.end_offset, self.leader_epoch)
         self.batches.append(bytes(batch))
-        self.end_offset = next(batches(batch)).header.next_offset
-        return self.end_offset - 1
+        appended = next(batches(batch)).header
+        self.end_offset = appended.next_offset
+        return appended
+
+    @property
+    def is_all_committed(self) -> bool:
+        return self.is_committing
 
     def committed(self, offset: Offset) -> asyncio.Future[None] | None:
         if self.is_committing:

@@ -44,7 +44,7 @@ def load(*written: bytearray) -> list[tuple[object, ...]]:
     async def run() -> None:
         log = MemoryLog()
         for one in written:
-            await log.append(memoryview(one))
+            log.begin_append(memoryview(one))
         await Loading("offsets-0", log, GROUP_RECORDS, replayed).run()  # type: ignore[arg-type]
 
     World(1).run(run())
@@ -107,7 +107,7 @@ def test_the_loop_gets_its_turns_while_a_long_log_is_loaded() -> None:
     async def run() -> None:
         log = MemoryLog()
         for number in range(100):
-            await log.append(memoryview(batch(*(committed(f"topic-{number}-{index}", index) for index in range(100)))))
+            log.begin_append(memoryview(batch(*(committed(f"topic-{number}-{index}", index) for index in range(100)))))
         turns = 0
         loading = asyncio.ensure_future(
             Loading("offsets-0", log, GROUP_RECORDS, Replayed()).run()  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from ottla.server.real_disk import RealDisk, RealFile
 from ottla.server.real_workers import RealWorkers
 from ottla.server.request_memory import RequestMemory, Scratch
 from ottla.server.socket_transport import BYTES_PER_EVENT_MAX, JOINED_BYTES_MAX, SENDFILE_BYTES_MAX, SocketTransport
+from ottla.server.turn_end import TurnEnd
 
 
 class ColdFile(RealFile):
@@ -44,6 +45,7 @@ class Listening:
         self.buffer = memoryview(bytearray(10))
         self.received = b""
         self.must_grow = False
+        self.can_answers_wait = False
         self.rooms = 0
         self.closed = False
 
@@ -75,7 +77,7 @@ class Ends:
         ours.setblocking(False)
         self.theirs.setblocking(False)
         self.workers = RealWorkers(loop, 2)
-        self.transport = SocketTransport(loop, ours, self.workers, RequestMemory(1 << 20))
+        self.transport = SocketTransport(loop, ours, self.workers, RequestMemory(1 << 20), TurnEnd(loop))
         self.connection = connection or Listening()
         self.transport.start(self.connection)  # type: ignore[arg-type]
 
@@ -242,7 +244,34 @@ class EagerSocket:
         return sum(self.send(buffer, flags) for buffer in buffers)
 
 
+@pytest.mark.parametrize(("api_key", "is_sent_at_once"), [(0, True), (1, True), (8, False)])
+def test_answers_but_for_produce_and_fetch_wait_for_the_end_of_the_turn(api_key: int, is_sent_at_once: bool) -> None:
+    class Answers(LargeAnswers):
+        def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+            return RequestContext(api_key, 0, 0, None, peer)
+
+    sock, loop, memory = EagerSocket([b"\x00\x00\x00\x08" + b"a" * 8]), IdleLoop(), RequestMemory(1 << 20)
+    transport = SocketTransport(loop, sock, None, memory, TurnEnd(loop))  # type: ignore[arg-type]
+    transport.start(connection_of(transport, Answers(), memory))
+    loop.callback()
+    assert bool(sock.sent) == is_sent_at_once
+    loop.end_turn()
+    assert sock.sent == b"a" * (2 << 20)
+
+
 class IdleLoop:
+    def __init__(self) -> None:
+        self.callback: Any = None
+        self._soon: list[Any] = []
+
+    def call_soon(self, callback: Any) -> None:
+        self._soon.append(callback)
+
+    def end_turn(self) -> None:
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
+
     def add_reader(self, descriptor: int, callback: Any) -> None:
         self.callback = callback
 
@@ -250,14 +279,10 @@ class IdleLoop:
         self.callback = None
 
 
-def test_requests_behind_a_large_answer_are_answered() -> None:
-    """The answers wait in the cork, count as a backlog, and are taken at once: nobody else wakes the connection."""
-    requests = [b"\x00\x00\x00\x08" + letter * 8 for letter in (b"a", b"b", b"c")]
-    sock, loop, memory = EagerSocket([requests[0] + requests[1], requests[2]]), IdleLoop(), RequestMemory(1 << 20)
-    transport = SocketTransport(loop, sock, None, memory)  # type: ignore[arg-type]
-    connection = Connection(
+def connection_of(transport: SocketTransport, service: LargeAnswers, memory: RequestMemory) -> Connection:
+    return Connection(
         transport=transport,
-        service=LargeAnswers(),
+        service=service,
         peer=Peer(host="h", port=1, listener="PLAINTEXT"),
         clock=RealClock(),
         scratch=Scratch(),
@@ -265,7 +290,14 @@ def test_requests_behind_a_large_answer_are_answered() -> None:
         request_bytes_max=1000,
         on_closed=lambda connection: None,
     )
-    transport.start(connection)
+
+
+def test_requests_behind_a_large_answer_are_answered() -> None:
+    """The answers wait in the cork, count as a backlog, and are taken at once: nobody else wakes the connection."""
+    requests = [b"\x00\x00\x00\x08" + letter * 8 for letter in (b"a", b"b", b"c")]
+    sock, loop, memory = EagerSocket([requests[0] + requests[1], requests[2]]), IdleLoop(), RequestMemory(1 << 20)
+    transport = SocketTransport(loop, sock, None, memory, TurnEnd(loop))  # type: ignore[arg-type]
+    transport.start(connection_of(transport, LargeAnswers(), memory))
     for _ in range(5):
         if loop.callback is not None:
             loop.callback()

@@ -37,6 +37,7 @@ from ottla.wire.records import (
     set_log_append_time,
     set_offset_and_epoch,
     shapes_of,
+    single_record_batch,
 )
 
 every_codec = pytest.mark.parametrize("codec", list(Codec))
@@ -121,6 +122,13 @@ class TestLayout:
         batch = builder.build()
         assert [record.offset for record in records_of(batch)] == [12, 13]
         assert (parse_header(batch).last_offset_delta, parse_header(batch).record_count) == (3, 2)
+
+
+@given(timestamp=st.integers(0, 2**45), key=st.binary(max_size=2000), value=st.none() | st.binary(max_size=2000))
+def test_a_batch_of_one_record_is_what_the_builder_builds(timestamp: int, key: bytes, value: bytes | None) -> None:
+    builder = BatchBuilder()
+    builder.append(timestamp, key, value)
+    assert single_record_batch(timestamp, key, value) == builder.build()
 
 
 class TestReading:

@@ -5,11 +5,10 @@ from typing import Final
 from ottla.base.types import NO_TIMESTAMP, Offset, TimestampMs
 from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.member import Client, Member
-from ottla.coordinator.records import CoordinatorRecord
+from ottla.coordinator.records import OFFSET_VERSION, CoordinatorRecord
 from ottla.wire import api
 
 METADATA_VERSION: Final = 3
-OFFSET_VERSION: Final = 4
 OFFSET_VERSION_WITH_EXPIRY: Final = 1  # The only one that has the field, for clients that name a retention time.
 
 
