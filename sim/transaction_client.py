@@ -24,7 +24,7 @@ _COMMON: Final = VERSIONS | {
 }
 CLIENT_VERSIONS: Final[dict[int, Mapping[ApiKey, int]]] = {
     1: _COMMON | {ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3, ApiKey.TXN_OFFSET_COMMIT: 3},
-    2: _COMMON | {ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
+    2: _COMMON | {ApiKey.INIT_PRODUCER_ID: 6, ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
 }
 NOBODY: Final = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
 PASSING: Final = frozenset(
@@ -55,9 +55,11 @@ class Refused(Exception):
 class TransactionalProducer:
     """One process: an identity and its sequences. Repeats every request until it gets a final answer."""
 
-    def __init__(self, node: SimulatedNode, name: str, transactional_id: str, version: int) -> None:
-        self._node = node
+    def __init__(
+        self, node: SimulatedNode, name: str, transactional_id: str, version: int, *, is_two_phase: bool = False
+    ) -> None:
         self._version = version
+        self._is_two_phase = is_two_phase
         self.transactional_id = transactional_id
         self.client = SimulatedClient(node, name, CLIENT_VERSIONS[version])
         self.identity = NOBODY
@@ -84,16 +86,17 @@ class TransactionalProducer:
                 raise Refused(code)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def init(self, *, is_named: bool) -> None:
-        named = self.identity if is_named else NOBODY
+    async def init(self, *, keeps_open: bool = False) -> ProducerIdentity:
+        """As a process that has just started; whose transaction it found open, where that was to be kept."""
         request = api.InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TIMEOUT_MS,
-            producer_id=named.producer_id,
-            producer_epoch=named.epoch,
+            enable2_pc=self._is_two_phase,
+            keep_prepared_txn=keeps_open,
         )
         answer = await self._until_answered(ApiKey.INIT_PRODUCER_ID, request)
         self._become(ProducerIdentity(answer.producer_id, answer.producer_epoch))
+        return ProducerIdentity(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
 
     async def produce(self, topic: str, values: list[bytes], now_ms: int) -> None:
         """In flight together; each is repeated, in order, from the first that got no good answer on."""

@@ -6,6 +6,9 @@ that of its last committed transaction. Once the faults stop, everything is deci
 
 Producers of version 2 leave repetitions behind that arrive much later: ends of transactions that are long over, writes of
 identities that were replaced. Those of version 1 cannot stand them (docs/decisions/0004), so there are none.
+
+One of the producers of version 2 takes part in a commit of two phases (docs/decisions/0007): it prepares, disappears for
+longer than any time-out, comes back as a new process, and ends what it finds.
 """
 
 import asyncio
@@ -28,6 +31,7 @@ from sim.world import World
 
 TOPICS: Final = ("orders", "stock")
 PRODUCER_COUNT: Final = 3
+TWO_PHASE_PRODUCER: Final = 0
 TRANSACTIONS_PER_PRODUCER: Final = 8
 WRITES_PER_TOPIC_MAX: Final = 4
 DEATH_COUNT: Final = 2
@@ -137,7 +141,7 @@ class TransactionScenario:
         chance = self.world.random
         producer = self._new_producer(number)
         await producer.find_coordinators(_group(number))
-        await producer.init(is_named=False)
+        await producer.init()
         for count in range(TRANSACTIONS_PER_PRODUCER):
             if chance.random() < 0.15:
                 producer = await self._replace(producer, number, count)
@@ -147,13 +151,22 @@ class TransactionScenario:
         producer.client.close()
 
     def _new_producer(self, number: int) -> TransactionalProducer:
-        return TransactionalProducer(self.node, f"producer-{number}", f"tx-{number}", self._version)
+        return TransactionalProducer(
+            self.node,
+            f"producer-{number}",
+            f"tx-{number}",
+            self._version,
+            is_two_phase=self._is_two_phase(number),
+        )
+
+    def _is_two_phase(self, number: int) -> bool:
+        return self._version == 2 and number == TWO_PHASE_PRODUCER
 
     async def _replace(self, zombie: TransactionalProducer, number: int, count: int) -> TransactionalProducer:
         """The process starts anew; what the old one has written last may be under way for long."""
         self._haunt(ApiKey.PRODUCE, zombie.next_write("orders", b"zombie/%d/%d" % (number, count), self._now_ms()))
         heir = self._new_producer(number)
-        await heir.init(is_named=False)
+        await heir.init()
         self.hits["producer replaced"] += 1
         return heir
 
@@ -163,6 +176,8 @@ class TransactionScenario:
         is_commit = chance.random() < 0.7
         try:
             await self._write(producer, number, count)
+            if self._is_two_phase(number) and chance.random() < 0.5:
+                await self._disappear(producer)
         except Refused as refused:
             self.hits[f"write refused: {refused.code.name}"] += 1
             is_commit = False
@@ -174,9 +189,18 @@ class TransactionScenario:
             self.hits[f"{'commit' if is_commit else 'abort'} refused: {refused.code.name}"] += 1
             assert refused.code in _FENCED or not is_commit, f"commit of {number}/{count}: {refused.code.name}"
             is_commit = False  # It was open for too long.
-            await producer.init(is_named=False)
+            await producer.init()
         self.hits["committed" if is_commit else "aborted"] += 1
         return is_commit
+
+    async def _disappear(self, prepared: TransactionalProducer) -> None:
+        """What is left of the process is a prepared transaction, and requests that were under way."""
+        left, delayed_end = prepared.identity, prepared.ending(is_commit=self.world.random.random() < 0.5)
+        await asyncio.sleep(self.world.random.random() * STALL_SECONDS)
+        found = await prepared.init(keeps_open=True)
+        assert found == left, f"{left} was prepared, and {found} is open"
+        self._haunt(ApiKey.END_TXN, delayed_end)
+        self.hits["came back to a prepared transaction"] += 1
 
     async def _write(self, producer: TransactionalProducer, number: int, count: int) -> None:
         chance = self.world.random

@@ -11,10 +11,17 @@ import pytest
 
 import ottla
 from ottla import TopicPartition
+from ottla.client.raw.cluster import Cluster
+from ottla.client.raw.transactions import Transactions
+from tests.conformance.client import Record
+from tests.conformance.handles import write
+from tests.conformance.raw_requests import begin_hanging_transaction
 from tests.conformance.test_cli import OTTLA, Ottla, environment, json_of, orders, run
-from tests.conformance.under_test import BrokerUnderTest
+from tests.conformance.test_tools_transactions import HOUR_MS, UNUSED_PRODUCER_ID, unverified
+from tests.conformance.under_test import BrokerUnderTest, Keeper
+from tests.conformance.waiting import eventually
 
-__all__ = ["environment", "orders", "run"]  # fixtures
+__all__ = ["environment", "orders", "run", "unverified"]  # fixtures
 
 WAIT_S = 30
 
@@ -160,3 +167,45 @@ def test_a_transaction_is_listed_described_and_aborted(run: Ottla, broker: Broke
             producer.commit_transaction()
     assert run("consume", topic, "-X", "isolation.level=read_committed").stdout == ""
     assert "`ottla txn list`" in run("txn", "abort", "nobody", exit_code=1).stderr
+
+
+def test_a_hanging_transaction_is_found_and_aborted(
+    run: Ottla, keeper: Keeper, broker: BrokerUnderTest, topic: str, unverified: None
+) -> None:
+    an_hour_ago_ms = int(time.time() * 1000) - HOUR_MS
+    eventually(
+        lambda: begin_hanging_transaction(
+            broker.bootstrap, topic, b"hangs", producer_id=UNUSED_PRODUCER_ID + 1, timestamp_ms=an_hour_ago_ms
+        )
+    )
+    keeper.produce(topic, [Record(value=b"waiting")])
+    consume = ("consume", topic, "-X", "isolation.level=read_committed")
+    assert run(*consume).stdout == ""
+    find = ("txn", "find-hanging", "--topic", topic)
+    [found] = json_of(run(*find, "--json"))
+    assert (found["partition"], found["producer_id"], found["start_offset"]) == (0, UNUSED_PRODUCER_ID + 1, 0)
+    advice = re.search(r"`ottla (txn abort .*?)`", re.sub(r"\s+", " ", run(*find).stderr + run(*find).stdout))
+    assert advice is not None
+    run(*advice[1].split())
+    assert run(*consume).stdout == "waiting\n"
+    assert json_of(run(*find, "--json")) == []
+    assert "is open since offset 0" in run(*advice[1].split(), exit_code=1).stderr
+
+
+@pytest.mark.needs_ottla
+def test_a_two_phase_transaction_shows_its_age_and_is_aborted(
+    run: Ottla, keeper: Keeper, broker: BrokerUnderTest, topic: str
+) -> None:
+    with Cluster(broker.bootstrap, client_id="sink", timeout_s=WAIT_S) as cluster:
+        transactions = Transactions(cluster, timeout_s=WAIT_S)
+        handle = transactions.begin(f"sink-{topic}", timeout_ms=1_000, is_two_phase=True)
+        write(cluster, handle, topic, b"prepared")
+    [listed] = [each for each in json_of(run("txn", "list", "--json")) if each["two_phase"]]
+    assert (listed["transactional_id"], listed["state"]) == (handle.transactional_id, "Ongoing")
+    assert 0 <= time.time() * 1000 - listed["started_ms"] < HOUR_MS
+    assert "Ongoing, two-phase" in run("txn", "list").stdout
+    described = run("txn", "describe", handle.transactional_id).stdout
+    assert "the broker's own" in described and "open for" in described
+    run("txn", "abort", handle.transactional_id)
+    keeper.produce(topic, [Record(value=b"after")])
+    assert run("consume", topic, "-X", "isolation.level=read_committed").stdout == "after\n"

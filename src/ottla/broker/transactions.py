@@ -49,7 +49,11 @@ class Transactions:
         self._is_closed = False
 
     def new_machine(self) -> TransactionMachine:
-        return TransactionMachine(transaction_version=self.version, on_decided=self._on_decided)
+        return TransactionMachine(
+            transaction_version=self.version,
+            two_phase_ms_max=self._node.config.integer("ottla.transaction.prepared.max.ms"),
+            on_decided=self._on_decided,
+        )
 
     async def close(self) -> None:
         """What is decided and not finished is finished by whoever coordinates next."""
@@ -170,7 +174,7 @@ class Transactions:
     # -- by the clock ------------------------------------------------------------------------------------------------
 
     async def abort_overdue(self) -> None:
-        """Aborts what is open for longer than its producer allowed, and fences that producer."""
+        """Aborts what is open for longer than it may be, and fences its producer."""
         for machine in self._node.coordinators.transactions.machines().values():
             for transactional_id in machine.overdue(self._node.clock.now_ms()):
                 await self._abort_overdue(transactional_id)

@@ -23,7 +23,7 @@ from ottla.cli.start_position import parse_duration_ms
 from ottla.client.admin import Admin
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
-from ottla.client.transaction_states import ProducerState, TransactionDescription
+from ottla.client.transaction_states import ONGOING, ProducerState, TransactionDescription, TransactionListing
 
 app = typer.Typer(help="Transactions: list, describe, find those that hang, abort.", no_args_is_help=True)
 
@@ -60,6 +60,8 @@ def list_transactions(
                     "producer_id": each.producer_id,
                     "state": each.state,
                     "coordinator": each.coordinator,
+                    "started_ms": each.started_ms,
+                    "two_phase": each.is_two_phase,
                 }
                 for each in found
             ]
@@ -68,10 +70,27 @@ def list_transactions(
         say("no transactions: a producer with a transactional.id makes one")
     else:
         rows = [
-            (plain(each.transactional_id), plain(each.producer_id), plain(each.state), plain(each.coordinator))
+            (
+                plain(each.transactional_id),
+                plain(each.producer_id),
+                plain(state_text(each)),
+                plain(age_text(each)),
+                plain(each.coordinator),
+            )
             for each in found
         ]
-        print_table(table(["transactional id", ">producer id", "state", ">coordinator"], rows))
+        print_table(table(["transactional id", ">producer id", "state", ">open for", ">coordinator"], rows))
+
+
+def state_text(found: TransactionListing | TransactionDescription) -> str:
+    return f"{found.state}, two-phase" if found.is_two_phase else found.state
+
+
+def age_text(found: TransactionListing | TransactionDescription) -> str | None:
+    """How long it is open: what a reader with read_committed waits for."""
+    if found.started_ms is None or found.state != ONGOING:
+        return None
+    return duration_text(max(0.0, time.time() - found.started_ms / 1000))
 
 
 @app.command(epilog=examples(("since when, and over which partitions", "ottla txn describe shop-1")))
@@ -92,15 +111,20 @@ def describe(
         facts(
             [
                 ("transactional id", plain(found.transactional_id)),
-                ("state", plain(found.state)),
+                ("state", plain(state_text(found))),
                 ("producer", plain(f"{found.producer_id}, epoch {found.producer_epoch}")),
                 ("coordinator", plain(found.coordinator)),
-                ("time-out", plain(duration_text(found.timeout_ms / 1000))),
+                ("time-out", plain(timeout_text(found))),
                 ("started", plain(started and started.isoformat(sep=" ", timespec="seconds"))),
+                ("open for", plain(age_text(found))),
                 ("partitions", plain(", ".join(map(str, found.partitions)) or None)),
             ]
         )
     )
+
+
+def timeout_text(found: TransactionDescription) -> str:
+    return "the broker's own" if found.is_two_phase else duration_text(found.timeout_ms / 1000)
 
 
 def description_document(found: TransactionDescription) -> dict[str, Any]:
@@ -111,6 +135,7 @@ def description_document(found: TransactionDescription) -> dict[str, Any]:
         "producer_epoch": found.producer_epoch,
         "coordinator": found.coordinator,
         "timeout_ms": found.timeout_ms,
+        "two_phase": found.is_two_phase,
         "started_ms": found.started_ms,
         "partitions": [{"topic": topic, "partition": partition} for topic, partition in found.partitions],
     }

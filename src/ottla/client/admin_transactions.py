@@ -8,13 +8,19 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.base.types import TopicPartition
+from ottla.base.types import NodeId, TopicPartition
 from ottla.client.admin_base import AdminBase
 from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.address import Address
 from ottla.client.raw.cluster import Cluster, CoordinatorKind
 from ottla.client.records import Partitions, partition_list
-from ottla.client.transaction_states import ProducerState, TransactionDescription, TransactionListing
+from ottla.client.transaction_states import (
+    ONGOING,
+    TWO_PHASE_TIMEOUT_MS,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -32,31 +38,19 @@ class TransactionAdmin(AdminBase):
             producer_id_filters=list(producer_ids),
             duration_filter=running_longer_than_ms,
         )
-        found = []
+        found: list[TransactionListing] = []
         with self._brokers() as cluster:
             for node, address in sorted(cluster.brokers().items()):
                 answer = cluster.ask(ApiKey.LIST_TRANSACTIONS, request, api.ListTransactionsResponse, at=address)
                 if answer.error_code != ErrorCode.NONE:
                     raise coded_error(answer.error_code, f"listing transactions of broker {node}")
-                found += [
-                    TransactionListing(
-                        transactional_id=each.transactional_id,
-                        producer_id=each.producer_id,
-                        state=each.transaction_state,
-                        coordinator=node,
-                    )
-                    for each in answer.transaction_states
-                ]
+                found += transaction_listings(cluster, node, address, answer.transaction_states)
         return sorted(found, key=lambda listing: listing.transactional_id)
 
     def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        request = api.DescribeTransactionsRequest(transactional_ids=[transactional_id])
         with self._brokers() as cluster:
             coordinator = cluster.coordinator(CoordinatorKind.TRANSACTION, transactional_id)
-            answer = cluster.ask(
-                ApiKey.DESCRIBE_TRANSACTIONS, request, api.DescribeTransactionsResponse, at=coordinator
-            )
-        [found] = answer.transaction_states
+            [found] = described_transactions(cluster, coordinator, [transactional_id])
         if found.error_code != ErrorCode.NONE:
             raise coded_error(found.error_code, f"describing transaction {transactional_id}")
         return transaction_description(found, coordinator)
@@ -81,6 +75,38 @@ class TransactionAdmin(AdminBase):
                     write_abort_marker(cluster, state, leader)
                     return state
         raise ClientError("NO_SUCH_TRANSACTION", f"no transaction in {partition} is open since offset {start_offset}")
+
+
+def transaction_listings(
+    cluster: Cluster, node: NodeId, address: Address, listed: Sequence[api.ListTransactionsResponse.TransactionState]
+) -> list[TransactionListing]:
+    """A list says nothing of time: those that are open are described too."""
+    open_ids = [each.transactional_id for each in listed if each.transaction_state == ONGOING]
+    described = {each.transactional_id: each for each in described_transactions(cluster, address, open_ids)}
+    listings = []
+    for each in listed:
+        found = described.get(each.transactional_id, api.DescribeTransactionsResponse.TransactionState())
+        listings.append(
+            TransactionListing(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                state=each.transaction_state,
+                coordinator=node,
+                started_ms=found.transaction_start_time_ms if found.transaction_start_time_ms > 0 else None,
+                is_two_phase=found.transaction_timeout_ms == TWO_PHASE_TIMEOUT_MS,
+            )
+        )
+    return listings
+
+
+def described_transactions(
+    cluster: Cluster, coordinator: Address, transactional_ids: Sequence[str]
+) -> list[api.DescribeTransactionsResponse.TransactionState]:
+    if not transactional_ids:
+        return []
+    request = api.DescribeTransactionsRequest(transactional_ids=list(transactional_ids))
+    answer = cluster.ask(ApiKey.DESCRIBE_TRANSACTIONS, request, api.DescribeTransactionsResponse, at=coordinator)
+    return answer.transaction_states
 
 
 def transaction_description(

@@ -1,18 +1,28 @@
 """What `Admin` tells of transactions and of the producers in a partition."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.base.types import TopicPartition
+
+ONGOING: Final = "Ongoing"
+TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1  # How brokers say it (KIP-939).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionListing:
-    """`state` in Kafka's words: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, …"""
+    """`state` in Kafka's words: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, …
+
+    `started_ms` is None while none is open. One of two phases waits for somebody else's decision and has no time-out of
+    its producer's.
+    """
 
     transactional_id: str
     producer_id: int
     state: str
     coordinator: int
+    started_ms: int | None
+    is_two_phase: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +37,10 @@ class TransactionDescription:
     started_ms: int | None
     coordinator: str
     partitions: tuple[TopicPartition, ...]
+
+    @property
+    def is_two_phase(self) -> bool:
+        return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,6 +134,8 @@ STREAMS_KEYS: Final[tuple[ConfigKey, ...]] = (
 TRANSACTION_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("add.partitions.to.txn.retry.backoff.max.ms", 100, "Longest wait of a transaction's first write.", minimum=0),
     int32("add.partitions.to.txn.retry.backoff.ms", 20, "Rest before such a write is tried again.", minimum=1),
+    int64("ottla.transaction.prepared.max.ms", 604_800_000, "How long a two-phase transaction may stay open; ours.",
+          minimum=1),
     int32("transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000, "Time between looks for transactions"
           " past their time-out.", minimum=1),
     int32("transaction.max.timeout.ms", 900_000, "Longest time-out a transaction may ask for.", minimum=1),
@@ -148,7 +150,8 @@ TRANSACTION_KEYS: Final[tuple[ConfigKey, ...]] = (
     int16("transaction.state.log.replication.factor", 3, "Replicas of the transaction topic, as many as there are"
           " brokers at most.", minimum=1),
     int32("transaction.state.log.segment.bytes", 100 << 20, "Segment size of the transaction topic.", minimum=1),
-    flag("transaction.two.phase.commit.enable", False, "Let external coordinators prepare transactions."),
+    flag("transaction.two.phase.commit.enable", True, "Serve transactions that others decide upon; Kafka's default is"
+         " false."),
     int32("transactional.id.expiration.ms", 604_800_000, "Idle time after which a transactional id is forgotten.",
           minimum=1),
 )

@@ -1,11 +1,12 @@
 """Configuration values: which keys exist, which values they take, and which layer wins.
 
-The one place that joins the tables. A value is looked up as dynamic topic > dynamic broker > dynamic default of all
-brokers > static (file and environment) > default; of a topic key the broker layers hold the synonyms. Everything here
-is pure: the image keeps the dynamic layers, the node its static one. `log_config_for` hands typed values to whoever
-builds a log's configuration, so that `metadata` and `log` need not know each other.
+The one place that joins the tables. A value is looked up as dynamic topic or group > dynamic broker > dynamic default of
+all brokers > static (file and environment) > default; of topic and group keys the broker layers hold the synonyms.
+Everything here is pure: the image keeps the dynamic layers, the node its static one. `log_config_for` hands typed values
+to whoever builds a log's configuration, so that `metadata` and `log` need not know each other.
 """
 
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,10 +25,12 @@ from ottla.metadata.config_key import (
 )
 from ottla.metadata.config_table_broker import BROKER_CORE_KEYS
 from ottla.metadata.config_table_coordinator import COORDINATOR_KEYS
+from ottla.metadata.config_table_group import GROUP_KINDS, GROUP_LEVEL_KEYS, bound_keys_of, broker_key_of
 from ottla.metadata.config_table_security import SECURITY_KEYS
 from ottla.metadata.config_table_topic import TOPIC_KEYS, TOPIC_SYNONYMS, Synonym
 
 TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in TOPIC_KEYS}
+GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in GROUP_LEVEL_KEYS}
 BROKER_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     key.name: key for key in sorted(BROKER_CORE_KEYS + COORDINATOR_KEYS + SECURITY_KEYS, key=lambda key: key.name)
 }
@@ -140,6 +143,13 @@ def topic_key(name: str) -> ConfigKey:
     return key
 
 
+def group_key(name: str) -> ConfigKey:
+    key = GROUP_CONFIGS.get(name)
+    if key is None:
+        raise UnknownConfig(_unknown("group", name, GROUP_CONFIGS))
+    return key
+
+
 def broker_key(name: str) -> ConfigKey:
     """Also for `listener.name.<listener>.<key>`, which sets a key for one listener."""
     key = BROKER_CONFIGS.get(name)
@@ -174,6 +184,19 @@ def check_broker_configs(texts: Mapping[str, str]) -> None:
         parse(broker_key(name), text)
 
 
+def check_group_configs(texts: Mapping[str, str], broker: BrokerLayers) -> None:
+    """Raises as `check_topic_configs` does, also for what the broker does not allow to any group."""
+    for name, text in texts.items():
+        _check_bounds(name, parse(group_key(name), text), broker)
+    for kind in GROUP_KINDS:
+        heartbeat, session = (
+            resolve_group_config(GROUP_CONFIGS[f"{kind}.{setting}"], texts, broker)
+            for setting in ("heartbeat.interval.ms", "session.timeout.ms")
+        )
+        if _integer(heartbeat.value) >= _integer(session.value):
+            raise InvalidConfigValue(f"{session.key.name} must be greater than {heartbeat.key.name}")
+
+
 def is_live(name: str) -> bool:
     return broker_key(name).update_mode is UpdateMode.LIVE
 
@@ -184,6 +207,20 @@ def _check_order(values: Mapping[str, ConfigValue], lower_name: str, upper_name:
     assert isinstance(lower, int) and isinstance(upper, int)
     if lower > upper:
         raise InvalidConfigValue(f"{lower_name} ({lower}) must not exceed {upper_name} ({upper})")
+
+
+def _check_bounds(name: str, value: ConfigValue, broker: BrokerLayers) -> None:
+    lower_key, upper_key = bound_keys_of(name)
+    for bound_key, is_beyond, word in ((lower_key, operator.lt, "greater"), (upper_key, operator.gt, "less")):
+        if bound_key in BROKER_CONFIGS:
+            bound = _integer(resolve_broker_config(BROKER_CONFIGS[bound_key], broker).value)
+            if is_beyond(_integer(value), bound):
+                raise InvalidConfigValue(f"{name} must be {word} than or equal to {bound_key} ({bound})")
+
+
+def _integer(value: ConfigValue) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _check_local_retention(values: Mapping[str, ConfigValue], local_name: str, total_name: str) -> None:
@@ -244,6 +281,16 @@ def resolve_broker_config(key: ConfigKey, broker: BrokerLayers) -> ResolvedConfi
     return ResolvedConfig(key, value, first.source, shadowed)
 
 
+def resolve_group_config(key: ConfigKey, group: Mapping[str, str], broker: BrokerLayers) -> ResolvedConfig:
+    """Of any group: one without configurations of its own, and also one that there is not."""
+    inherited_key = BROKER_CONFIGS.get(broker_key_of(key.name), key)
+    inherited = resolve_broker_config(inherited_key, broker)
+    if (text := group.get(key.name)) is None:
+        return inherited._replace(key=key)
+    own = ConfigSynonym(key.name, text, ConfigSource.DYNAMIC_GROUP)
+    return ResolvedConfig(key, parse(key, text), own.source, (own, *inherited.synonyms))
+
+
 def log_defaults(broker: BrokerLayers, replication_factor: int) -> dict[str, ConfigValue]:
     """The values in force for a topic that sets nothing: computed once, shared by thousands of topics."""
     return {
@@ -262,6 +309,7 @@ def log_config_for(topic: Mapping[str, str], defaults: Mapping[str, ConfigValue]
 
 __all__ = [
     "BROKER_CONFIGS",
+    "GROUP_CONFIGS",
     "TOPIC_CONFIGS",
     "BrokerConfig",
     "BrokerLayers",
@@ -273,12 +321,15 @@ __all__ = [
     "UnknownConfig",
     "broker_key",
     "check_broker_configs",
+    "check_group_configs",
     "check_topic_configs",
+    "group_key",
     "is_live",
     "log_config_for",
     "log_defaults",
     "parse_broker_settings",
     "resolve_broker_config",
+    "resolve_group_config",
     "resolve_topic_config",
     "topic_key",
 ]

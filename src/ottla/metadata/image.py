@@ -7,13 +7,13 @@ with what is appended, and the broker's, which follows what is committed (`runti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ottla.base.errors import invariant, violated
-from ottla.base.types import LeaderEpoch, NodeId, Offset, TimestampMs, TopicId
+from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image_parts import (
     BrokerImage,
@@ -23,9 +23,11 @@ from ottla.metadata.image_parts import (
     Endpoint,
     FeatureRange,
     PartitionImage,
+    PartitionRef,
     TopicImage,
 )
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.replica_index import PartitionKey, ReplicaIndex
 from ottla.metadata.topic_names import collision_key
 from ottla.wire import api
 
@@ -45,6 +47,7 @@ class MetadataBatch(NamedTuple):
 class MetadataImage:
     __slots__ = (
         "_delta",
+        "_index",
         "_names_by_collision_key",
         "_shared",
         "brokers",
@@ -72,11 +75,12 @@ class MetadataImage:
         self.epoch: LeaderEpoch = 0
         self.timestamp_ms: TimestampMs = 0
         self._delta = MetadataDelta()
+        self._index: ReplicaIndex | None = None
         self._names_by_collision_key: dict[str, list[str]] = {}
         self._shared: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
     def copy(self) -> MetadataImage:
-        """An independent image that shares the immutable parts; it starts with an empty delta."""
+        """An independent image that shares the immutable parts; its delta is empty, its index not built."""
         twin = MetadataImage()
         for topic in self.topics.values():
             twin.topics[topic.name] = twin.topics_by_id[topic.id] = topic.copy()
@@ -102,6 +106,34 @@ class MetadataImage:
         key = collision_key(name)
         names = self._names_by_collision_key.get(key, ()) if key is not None else ()
         return next((other for other in names if other != name), None)
+
+    # ---- partitions by what they have in common; the controller alone asks ----
+
+    def partition_of(self, topic_name: str, number: int) -> PartitionRef | None:
+        topic = self.topics.get(topic_name)
+        partition = None if topic is None else topic.partitions.get(number)
+        return None if topic is None or partition is None else PartitionRef(topic, number, partition)
+
+    def partitions_on(self, broker_id: NodeId) -> Iterator[PartitionRef]:
+        """Those with a replica on the broker, in sync or not."""
+        return self._refs(self._indexed().held_by(broker_id))
+
+    def partitions_unsettled(self) -> Iterator[PartitionRef]:
+        """Those that are not led by their first replica, or are being reassigned."""
+        return self._refs(self._indexed().unsettled)
+
+    def partitions_without_leader(self) -> Iterator[PartitionRef]:
+        return (ref for ref in self.partitions_unsettled() if ref.partition.leader == NO_NODE)
+
+    def _indexed(self) -> ReplicaIndex:
+        if self._index is None:
+            self._index = ReplicaIndex(self.topics.values())
+        return self._index
+
+    def _refs(self, keys: Iterable[PartitionKey]) -> Iterator[PartitionRef]:
+        for topic_id, number in keys:
+            topic = self.topics_by_id[topic_id]
+            yield PartitionRef(topic, number, topic.partitions[number])
 
     # ---- replay ----
 
@@ -137,11 +169,13 @@ class MetadataImage:
         if (key := collision_key(topic.name)) is not None:
             self._names_by_collision_key[key].remove(topic.name)
         self.configs.pop(ConfigResource(ConfigResourceType.TOPIC, topic.name), None)
+        if self._index is not None:
+            self._index.on_topic_removed(topic)
         self._delta.on_topic_deleted(topic)
 
     def _replay_partition(self, record: api.PartitionRecord) -> None:
         topic = self._topic_of(record.topic_id)
-        topic.partitions[record.partition_id] = PartitionImage(
+        partition = PartitionImage(
             self._tuple(record.replicas),
             self._tuple(record.isr),
             record.leader,
@@ -154,19 +188,18 @@ class MetadataImage:
             self._tuple(record.last_known_elr or ()),
             record.leader_recovery_state,
         )
-        self._delta.on_partition_changed(topic, record.partition_id)
+        self._put_partition(topic, record.partition_id, partition)
 
     def _replay_partition_change(self, record: api.PartitionChangeRecord) -> None:
         topic = self._topic_of(record.topic_id)
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             violated("a changed partition exists", topic=topic.name, partition=record.partition_id)
-        topic.partitions[record.partition_id] = self._changed(partition, record)
-        self._delta.on_partition_changed(topic, record.partition_id)
+        self._put_partition(topic, record.partition_id, self._changed(partition, record))
 
     def _changed(self, partition: PartitionImage, record: api.PartitionChangeRecord) -> PartitionImage:
         changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}
-        for name in _CHANGEABLE_LISTS:
+        for name in CHANGEABLE_LISTS:
             if (items := getattr(record, name)) is not None:
                 changes[name] = self._tuple(items)
         if record.leader != NO_LEADER_CHANGE:
@@ -175,6 +208,20 @@ class MetadataImage:
         if record.leader_recovery_state != NO_RECOVERY_STATE_CHANGE:
             changes["leader_recovery_state"] = record.leader_recovery_state
         return partition._replace(**changes)
+
+    def _replay_clear_elr(self, record: api.ClearElrRecord) -> None:
+        """Written with another `min.insync.replicas`: from then on a leader may commit without those who were eligible.
+
+        Without a leader nothing was committed meanwhile, and they are the only ones who can lead again.
+        """
+        topics = [self.topics[record.topic_name]] if record.topic_name else self.topics.values()
+        for topic in topics:
+            for number, partition in topic.partitions.items():
+                if partition.isr and (partition.eligible_leader_replicas or partition.last_known_elr):
+                    changed = partition._replace(
+                        eligible_leader_replicas=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
+                    )
+                    self._put_partition(topic, number, changed)
 
     def _replay_config(self, record: api.ConfigRecord) -> None:
         resource = ConfigResource(ConfigResourceType(record.resource_type), record.resource_name)
@@ -265,13 +312,19 @@ class MetadataImage:
         self.brokers[broker.id] = broker
         self._delta.brokers_changed[broker.id] = None
 
+    def _put_partition(self, topic: TopicImage, number: int, partition: PartitionImage) -> None:
+        if self._index is not None:
+            self._index.on_partition(topic.id, number, topic.partitions.get(number), partition)
+        topic.partitions[number] = partition
+        self._delta.on_partition_changed(topic, number)
+
     def _tuple(self, items: Iterable[Any]) -> tuple[Any, ...]:
         """Thousands of partitions have the same few replica lists: one tuple serves them all."""
         found = tuple(items)
         return self._shared.setdefault(found, found)
 
 
-_CHANGEABLE_LISTS: Final = (
+CHANGEABLE_LISTS: Final = (
     "isr",
     "replicas",
     "removing_replicas",
@@ -286,6 +339,7 @@ _REPLAY: Final[dict[str, Callable[[MetadataImage, Any], None]]] = {
     "RemoveTopicRecord": MetadataImage._replay_remove_topic,
     "PartitionRecord": MetadataImage._replay_partition,
     "PartitionChangeRecord": MetadataImage._replay_partition_change,
+    "ClearElrRecord": MetadataImage._replay_clear_elr,
     "ConfigRecord": MetadataImage._replay_config,
     "FeatureLevelRecord": MetadataImage._replay_feature_level,
     "ProducerIdsRecord": MetadataImage._replay_producer_ids,

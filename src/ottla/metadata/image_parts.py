@@ -4,6 +4,7 @@ Values are immutable and replaced whole, so that copies of an image share them: 
 and one being written to a snapshot cost little more than one. 10,000 partitions are a few megabytes.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -27,6 +28,11 @@ class ConfigResource(NamedTuple):
     name: str
 
 
+def without(replicas: tuple[NodeId, ...], left_out: Collection[NodeId]) -> tuple[NodeId, ...]:
+    """`replicas` in their order, but for those left out."""
+    return tuple(replica for replica in replicas if replica not in left_out) if left_out else replicas
+
+
 class PartitionImage(NamedTuple):
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
@@ -39,6 +45,43 @@ class PartitionImage(NamedTuple):
     eligible_leader_replicas: tuple[NodeId, ...] = ()
     last_known_elr: tuple[NodeId, ...] = ()
     leader_recovery_state: int = 0
+
+    @property
+    def is_moving(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def is_settled(self) -> bool:
+        """Led by its first replica, and not on the move: as nearly all partitions are at any time."""
+        return self.replicas[:1] == (self.leader,) and not (self.adding_replicas or self.removing_replicas)
+
+    @property
+    def original_replicas(self) -> tuple[NodeId, ...]:
+        """Those before a reassignment, to which a cancellation goes back."""
+        return without(self.replicas, self.adding_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[NodeId, ...]:
+        """Those after a reassignment."""
+        return without(self.replicas, self.removing_replicas)
+
+    @property
+    def replication_factor(self) -> int:
+        """While replicas move, the smaller of before and after: nobody may wait for more than are there."""
+        if not self.is_moving:
+            return len(self.replicas)
+        return min(len(self.original_replicas), len(self.target_replicas))
+
+
+class PartitionRef(NamedTuple):
+    """A partition with its topic and number: what a decision about it needs."""
+
+    topic: "TopicImage"
+    number: int
+    partition: PartitionImage
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}-{self.number}"
 
 
 class TopicImage:
@@ -59,7 +102,7 @@ class TopicImage:
     @property
     def replication_factor(self) -> int:
         first = self.partitions.get(0)
-        return len(first.replicas) if first is not None else 0
+        return first.replication_factor if first is not None else 0
 
     def __repr__(self) -> str:
         return f"TopicImage({self.name!r}, {self.id}, {len(self.partitions)} partitions)"
@@ -88,6 +131,11 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool
     log_directories: tuple[UUID, ...]
+
+    @property
+    def is_active(self) -> bool:
+        """It may lead and be in sync: neither fenced nor on its way out."""
+        return not (self.fenced or self.in_controlled_shutdown)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)

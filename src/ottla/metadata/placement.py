@@ -41,18 +41,26 @@ def _place_one(ring: list[Candidate], turn: int, replication_factor: int) -> tup
     size = len(ring)
     leader_at = turn % size
     shift = (turn // size) % (size - 1)
-    followers = [ring[(leader_at + 1 + (step + shift) % (size - 1)) % size] for step in range(size - 1)]
-    waiting = [ring[leader_at], *followers]
+    others = ring[leader_at + 1 :] + ring[:leader_at]
+    waiting = [ring[leader_at], *others[shift:], *others[:shift]]
     racks: Counter[str | None] = Counter()
     hosts: Counter[str] = Counter()
     chosen: list[NodeId] = []
     while len(chosen) < replication_factor:
-        best = min(waiting, key=lambda item: (not item.usable, racks[item.rack], hosts[item.host]))
+        best = _best(waiting, racks, hosts)
         waiting.remove(best)
         chosen.append(best.id)
         racks[best.rack] += 1
         hosts[best.host] += 1
     return tuple(chosen)
+
+
+def _best(waiting: list[Candidate], racks: Counter[str | None], hosts: Counter[str]) -> Candidate:
+    """The first of those that spread the replicas farthest. With many brokers it is among the first few."""
+    for item in waiting:
+        if item.usable and not racks[item.rack] and not hosts[item.host]:
+            return item
+    return min(waiting, key=lambda item: (not item.usable, racks[item.rack], hosts[item.host]))
 
 
 def _interleaved(candidates: Sequence[Candidate]) -> list[Candidate]:

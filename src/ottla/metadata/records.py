@@ -34,6 +34,7 @@ _RECORD_TYPES: Final[dict[int, tuple[str, int]]] = {
     20: ("NoOpRecord", 0),
     21: ("ZkMigrationStateRecord", 0),
     27: ("RegisterControllerRecord", 0),
+    28: ("ClearElrRecord", 0),
 }
 _CODECS: Final[dict[bytes, Codec[Any]]] = {}
 _NUMBERS: Final = {name: (number, version) for number, (name, version) in _RECORD_TYPES.items()}

@@ -24,7 +24,15 @@ PORT_MAX: Final = 65_535
 DEFAULT_NODE_ID: Final = 1
 LISTENER: Final = "PLAINTEXT"
 # Not settings of a broker but of other programs of ours.
-_OTHER_ENVIRONMENT: Final = ("OTTLA_BOOTSTRAP_", "OTTLA_CHAOS_", "OTTLA_CONFORMANCE_", "OTTLA_DEMO_", "OTTLA_PROFILE")
+_OTHER_ENVIRONMENT: Final = (
+    "OTTLA_BOOTSTRAP_",
+    "OTTLA_CHAOS_",
+    "OTTLA_CONFORMANCE_",
+    "OTTLA_DEMO_",
+    "OTTLA_PIPELINE_",
+    "OTTLA_PROFILE",
+    "OTTLA_SPARK_",
+)
 
 
 class SettingsError(Exception):

@@ -41,6 +41,8 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 ATTRIBUTES_AT: Final = 21  # Where the checksummed part begins.
 _TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_AT: Final = 35
+_PRODUCER: Final = struct.Struct(">qhi")
+_PRODUCER_AT: Final = 43
 
 
 class TimestampType(IntEnum):
@@ -186,6 +188,22 @@ def set_log_append_time(batch: memoryview | bytearray, timestamp: TimestampMs) -
     attributes = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)[0]
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME_BIT)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp)
+    set_crc(batch)
+
+
+def set_producer(
+    batch: memoryview | bytearray,
+    *,
+    producer_id: ProducerId,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+) -> None:
+    """What a producer stamps on a batch when its turn comes: who it is from, and its place in the order."""
+    if is_transactional:
+        attributes = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)[0]
+        _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | TRANSACTIONAL_BIT)
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     set_crc(batch)
 
 

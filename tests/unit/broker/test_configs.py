@@ -5,7 +5,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.broker.handlers.configs import APIS
 from ottla.metadata.config_key import ConfigSource, ConfigType
-from ottla.metadata.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from ottla.metadata.configs import BROKER_CONFIGS, GROUP_CONFIGS, TOPIC_CONFIGS
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from tests.unit.broker.admin_node import AdminNode, ask
@@ -142,11 +142,47 @@ def test_a_broker_tells_only_its_own():
     assert code(describe(AdminNode(), BROKER, "x")) == "INVALID_REQUEST"
 
 
-@pytest.mark.parametrize("resource_type", [BROKER_LOGGER, CLIENT_METRICS, GROUP, 99])
+@pytest.mark.parametrize("resource_type", [BROKER_LOGGER, CLIENT_METRICS, 99])
 def test_other_resources_are_refused_with_a_reason(node, resource_type):
     result = describe(node, resource_type, "1")
     assert code(result) == "INVALID_REQUEST"
     assert result.error_message
+
+
+# ---- groups ----
+
+
+def test_every_group_key_of_a_group_that_nobody_knows(node):
+    found = configs(node, GROUP, "till")
+    assert set(found) == set(GROUP_CONFIGS)
+    timeout = found["consumer.session.timeout.ms"]
+    assert (timeout.value, timeout.config_source, timeout.read_only) == ("45000", ConfigSource.DEFAULT, False)
+    assert timeout.config_type == ConfigType.INT
+
+
+def test_a_groups_value_and_what_it_shadows():
+    node = AdminNode(static={"group.share.heartbeat.interval.ms": "6000"})
+    assert configs(node, GROUP, "till")["share.heartbeat.interval.ms"].value == "6000"
+    assert set_config(node, GROUP, "till", "share.heartbeat.interval.ms", "7000").error_code == 0
+    interval = configs(node, GROUP, "till", synonyms=True)["share.heartbeat.interval.ms"]
+    assert (interval.value, interval.config_source) == ("7000", ConfigSource.DYNAMIC_GROUP)
+    assert [(one.name, one.value, one.source) for one in interval.synonyms] == [
+        ("share.heartbeat.interval.ms", "7000", ConfigSource.DYNAMIC_GROUP),
+        ("group.share.heartbeat.interval.ms", "6000", ConfigSource.STATIC_BROKER),
+        ("group.share.heartbeat.interval.ms", "5000", ConfigSource.DEFAULT),
+    ]
+    assert configs(node, GROUP, "other")["share.heartbeat.interval.ms"].value == "6000"
+
+
+def test_a_group_without_a_name_is_refused(node):
+    assert code(describe(node, GROUP, "")) == "INVALID_REQUEST"
+
+
+def test_groups_with_configurations_are_listed(node):
+    assert listed(node, GROUP) == []
+    for name in ("till", "audit"):
+        set_config(node, GROUP, name, "share.auto.offset.reset", "earliest")
+    assert listed(node, GROUP) == [(GROUP, "audit"), (GROUP, "till")]
 
 
 # ---- changes ----

@@ -25,12 +25,22 @@ class TransactionalClient:
     versions: dict[str, int] = field(default_factory=lambda: VERSION_2)
     identity: ProducerIdentity = NOBODY
     sequences: dict[tuple[str, int], int] = field(default_factory=dict)
+    left_open: ProducerIdentity = NOBODY
+    """Whose transaction the last init kept."""
 
     @property
     def adds_partitions(self) -> bool:
         return self.versions["produce"] >= 12
 
-    async def init(self, *, is_named: bool = False, timeout_ms: int = 60_000, version: int = 5) -> ErrorCode:
+    async def init(
+        self,
+        *,
+        is_named: bool = False,
+        timeout_ms: int = 60_000,
+        version: int = 6,
+        is_two_phase: bool = False,
+        keeps_open: bool = False,
+    ) -> ErrorCode:
         await self.node.ask(
             ApiKey.FIND_COORDINATOR,
             api.FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id]),
@@ -41,8 +51,11 @@ class TransactionalClient:
             transaction_timeout_ms=timeout_ms,
             producer_id=identity.producer_id,
             producer_epoch=identity.epoch,
+            enable2_pc=is_two_phase,
+            keep_prepared_txn=keeps_open,
         )
         answer = await self.node.ask(ApiKey.INIT_PRODUCER_ID, request, version)
+        self.left_open = ProducerIdentity(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
         if answer.error_code == 0:
             self.become(ProducerIdentity(answer.producer_id, answer.producer_epoch))
         return ErrorCode(answer.error_code)

@@ -8,6 +8,7 @@ from ottla.metadata.bootstrap import bootstrap_records
 from ottla.metadata.controller.decision import ControllerSettings, Decision
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import MetadataBatch, MetadataImage
+from ottla.metadata.image_parts import PartitionImage
 from ottla.metadata.metadata_log import CommitFailed
 from ottla.wire import api
 
@@ -47,23 +48,49 @@ def broker_record(broker_id: int = 1, **changes: object) -> api.RegisterBrokerRe
 
 
 def topic_records(name: str, *, number: int = 1, partitions: int = 1, replicas: Sequence[int] = (1,)) -> list[object]:
-    topic_id = UUID(int=number + 100)
     return [
-        api.TopicRecord(name=name, topic_id=topic_id),
-        *(
-            api.PartitionRecord(
-                partition_id=partition,
-                topic_id=topic_id,
-                replicas=list(replicas),
-                isr=list(replicas),
-                leader=replicas[0],
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[DIRECTORY_ID] * len(replicas),
-            )
-            for partition in range(partitions)
-        ),
+        api.TopicRecord(name=name, topic_id=UUID(int=number + 100)),
+        *(partition_record(replicas, number=number, partition=partition) for partition in range(partitions)),
     ]
+
+
+def partition_record(
+    replicas: Sequence[int], *, number: int = 1, partition: int = 0, **changes: object
+) -> api.PartitionRecord:
+    """A partition of the topic that `topic_records` gives this number; in sync and led by the first unless changed."""
+    facts = {
+        "partition_id": partition,
+        "topic_id": UUID(int=number + 100),
+        "replicas": list(replicas),
+        "isr": list(replicas),
+        "leader": replicas[0],
+        "leader_epoch": 0,
+        "partition_epoch": 0,
+        "directories": [DIRECTORY_ID] * len(replicas),
+    }
+    return api.PartitionRecord(**{**facts, **changes})
+
+
+def orders(replicas: Sequence[int], *, min_isr: int = 1, unclean: bool = False, **changes: object) -> list[object]:
+    """Topic orders with one partition."""
+    configs = {"min.insync.replicas": str(min_isr), "unclean.leader.election.enable": str(unclean).lower()}
+    return [
+        api.TopicRecord(name="orders", topic_id=UUID(int=101)),
+        *(api.ConfigRecord(resource_type=2, resource_name="orders", name=k, value=v) for k, v in configs.items()),
+        partition_record(replicas, **changes),
+    ]
+
+
+def partition_of(image: MetadataImage, name: str = "orders", number: int = 0) -> PartitionImage:
+    return image.topics[name].partitions[number]
+
+
+def shown(image: MetadataImage, name: str = "orders", number: int = 0) -> str:
+    """`2 | 2 3 | 1`: the leader, the ISR, the eligible leader replicas; nobody is `-`."""
+    partition = partition_of(image, name, number)
+    leader = () if partition.leader == -1 else (partition.leader,)
+    parts = (leader, partition.isr, partition.eligible_leader_replicas)
+    return " | ".join(" ".join(map(str, ids)) or "-" for ids in parts)
 
 
 def image_of(*records: object, brokers: int = 1) -> MetadataImage:

@@ -5,9 +5,11 @@ import re
 import pytest
 
 from ottla.metadata.config_key import ConfigSource, ConfigType, InvalidConfigValue, UpdateMode, parse, render
+from ottla.metadata.config_table_group import broker_key_of
 from ottla.metadata.config_table_topic import TOPIC_SYNONYMS
 from ottla.metadata.configs import (
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     TOPIC_CONFIGS,
     BrokerLayers,
     UnknownConfig,
@@ -22,7 +24,7 @@ from ottla.metadata.configs import (
     topic_key,
 )
 
-EVERY_KEY = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values()]
+EVERY_KEY = [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values(), *GROUP_CONFIGS.values()]
 
 # The names that the seeds use (configs.md), with the defaults of Kafka 4.3.
 NAMES_OF_THE_SEEDS = {
@@ -264,3 +266,11 @@ def test_the_tuning_sheet_of_seed_003_is_accepted_whole():
             "broker.rack": "us-east-1a",
         }
     )
+
+
+def test_a_group_keys_default_is_that_of_its_broker_key():
+    pairs = [(key, BROKER_CONFIGS.get(broker_key_of(name))) for name, key in GROUP_CONFIGS.items()]
+    inherited = [(key, broker) for key, broker in pairs if broker is not None]
+    assert len(inherited) == 14
+    for key, broker in inherited:
+        assert (key.default, key.type) == (broker.default, broker.type), key.name

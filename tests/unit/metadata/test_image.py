@@ -10,7 +10,7 @@ from ottla.base.types import TopicPartition
 from ottla.metadata.image import MetadataBatch, MetadataImage
 from ottla.metadata.image_parts import ConfigResource, ConfigResourceType
 from ottla.wire import api
-from tests.unit.metadata.cluster import broker_record, image_of, replay, topic_records
+from tests.unit.metadata.cluster import broker_record, image_of, partition_record, replay, topic_records
 
 ORDERS_ID = UUID(int=101)
 ORDERS = ConfigResource(ConfigResourceType.TOPIC, "orders")
@@ -116,6 +116,17 @@ def test_names_that_collide_are_known_as_long_as_they_exist():
     assert image.copy().colliding_topic("a_b") == "a.b"
     replay(image, api.RemoveTopicRecord(topic_id=ORDERS_ID))
     assert image.colliding_topic("a_b") is None
+
+
+@pytest.mark.parametrize("topic_name", ["orders", ""])
+def test_another_minimum_of_replicas_makes_nobody_eligible_who_did_not_follow(topic_name):
+    states = {0: {"isr": [1], "eligible_leader_replicas": [2]}, 1: {"isr": [], "leader": -1, "last_known_elr": [2]}}
+    partitions = [partition_record((1, 2), partition=number, **state) for number, state in states.items()]
+    image = image_of(api.TopicRecord(name="orders", topic_id=ORDERS_ID), *partitions, brokers=2)
+    replay(image, api.ClearElrRecord(topic_name=topic_name))
+    led, leaderless = image.topics["orders"].partitions.values()
+    assert (led.eligible_leader_replicas, led.partition_epoch) == ((), 1)
+    assert (leaderless.last_known_elr, leaderless.partition_epoch) == ((2,), 0)
 
 
 # ---- deltas ----

@@ -72,3 +72,32 @@ def test_every_placement_is_a_set_of_brokers_spread_as_far_as_it_goes(places, pa
     for replicas in place_replicas(candidates, partition_count=partition_count, replication_factor=factor, start=start):
         assert len(set(replicas)) == factor
         assert len({racks[one] for one in replicas}) == min(factor, len(set(racks.values())))
+
+
+def test_every_broker_of_equal_racks_gets_as_many_replicas_and_leaders():
+    six = brokers(("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"), ("c", "5"), ("c", "6"))
+    found = place_replicas(six, partition_count=30, replication_factor=3, start=4)
+    assert set(Counter(one for replicas in found for one in replicas).values()) == {15}
+    assert set(Counter(replicas[0] for replicas in found).values()) == {5}
+
+
+def test_within_a_rack_of_its_own_size_the_load_is_even_too():
+    five = brokers(("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"), ("c", "5"))
+    found = place_replicas(five, partition_count=100, replication_factor=3, start=0)
+    replicas = Counter(one for replicas in found for one in replicas)
+    assert replicas[5] == 100
+    assert all(45 <= replicas[one] <= 55 for one in (1, 2, 3, 4))
+
+
+def test_two_brokers_of_one_host_never_hold_one_partition_while_another_host_of_the_rack_is_free():
+    eight = brokers(*((rack, f"{rack}{host}") for rack in "ab" for host in (1, 1, 2, 2)))
+    hosts = {one.id: one.host for one in eight}
+    for replicas in place_replicas(eight, partition_count=40, replication_factor=4, start=3):
+        assert len({hosts[one] for one in replicas}) == 4
+
+
+def test_the_same_start_gives_the_same_places():
+    six = brokers(*((rack, f"{rack}{n}") for rack in "abc" for n in range(2)))
+    first = place_replicas(six, partition_count=12, replication_factor=3, start=17)
+    assert first == place_replicas(list(reversed(six)), partition_count=12, replication_factor=3, start=17)
+    assert first != place_replicas(six, partition_count=12, replication_factor=3, start=18)

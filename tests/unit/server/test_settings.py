@@ -18,6 +18,7 @@ def test_up_needs_nothing() -> None:
 
 def test_overrides_beat_the_environment_beats_defaults() -> None:
     environment = {"OTTLA_NUM_PARTITIONS": "3", "OTTLA_BROKER_RACK": "a", "OTTLA_CHAOS_ROUNDS": "5", "PATH": "/bin"}
+    environment |= {"OTTLA_PIPELINE_STATE": "d", "OTTLA_SPARK_BOOTSTRAP": "h:1"}  # Of other programs.
     config = settings_of_up(data="d", host="h", port=1, overrides={"num.partitions": "7"}, environment=environment)
     assert config.integer("num.partitions") == 7
     assert config.string("broker.rack") == "a"

@@ -1,9 +1,9 @@
 """DescribeConfigs v1–4, AlterConfigs v0–2, IncrementalAlterConfigs v0–1, ListConfigResources v0–1.
 
-Topics and brokers have configurations; a broker's are told by that broker alone. Every key of the table is listed with
-its default, type, documentation and what it shadows, except the internal ones that nobody has set.
+Topics, brokers and groups have configurations; a broker's are told by that broker alone. Every key of the table is
+listed with its default, type, documentation and what it shadows, except the internal ones that nobody has set.
 
-Not done: broker loggers, client metrics subscriptions and group configurations are refused with INVALID_REQUEST.
+Not done: broker loggers and client metrics subscriptions are refused with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from ottla.broker.request import Api, RequestContext
 from ottla.metadata.config_key import UpdateMode
 from ottla.metadata.configs import (
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     TOPIC_CONFIGS,
     BrokerLayers,
     ResolvedConfig,
     broker_key,
     resolve_broker_config,
+    resolve_group_config,
     resolve_topic_config,
 )
 from ottla.metadata.controller.configs import decide_alter_configs, decide_incremental_alter_configs, resource_of
@@ -31,7 +33,7 @@ from ottla.metadata.topic_names import check_topic_name
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
-_LISTED_TYPES: Final = (ConfigResourceType.TOPIC, ConfigResourceType.BROKER)
+_LISTED_TYPES: Final = (ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP)
 _TYPES_ASKED_FROM: Final = 1
 
 
@@ -79,6 +81,10 @@ def _configs_of(node: Node, resource: ConfigResource) -> Iterator[tuple[Resolved
         for key in TOPIC_CONFIGS.values():
             if not key.internal or key.name in texts:
                 yield resolve_topic_config(key, texts, layers, factor), False
+    elif resource.type is ConfigResourceType.GROUP:
+        texts = node.image.configs.get(resource, {})
+        for key in GROUP_CONFIGS.values():
+            yield resolve_group_config(key, texts, layers), False
     elif not resource.name:
         only_default = BrokerLayers(dynamic_default=layers.dynamic_default)
         yield from _broker_configs(layers.dynamic_default, only_default)
@@ -121,7 +127,7 @@ async def alter_configs(
     node: Node, context: RequestContext, request: api.AlterConfigsRequest
 ) -> api.AlterConfigsResponse:
     try:
-        return await node.submit(lambda image: decide_alter_configs(image, request))
+        return await node.submit(lambda image: decide_alter_configs(image, request, node.settings))
     except ApiError as error:
         return api.AlterConfigsResponse(
             responses=[
@@ -172,6 +178,9 @@ async def list_config_resources(
     names = {
         ConfigResourceType.TOPIC: sorted(node.image.topics),
         ConfigResourceType.BROKER: [str(broker) for broker in sorted(node.image.brokers)],
+        ConfigResourceType.GROUP: sorted(
+            resource.name for resource in node.image.configs if resource.type is ConfigResourceType.GROUP
+        ),
     }
     response.config_resources = [
         api.ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=resource_type)

@@ -1,4 +1,9 @@
-"""InitProducerId v0–5 and DescribeProducers v0. v6 (KIP-939) is not served yet (docs/GAPS.md)."""
+"""InitProducerId v0–6 and DescribeProducers v0.
+
+With version 6 a producer can take part in a commit of two phases that somebody else decides upon (KIP-939,
+docs/decisions/0007): `enable_2pc` for transactions without a time-out of the producer's, `keep_prepared_txn` for one that
+comes back to end what it left open.
+"""
 
 from typing import Final
 
@@ -8,7 +13,7 @@ from ottla.broker.node import Node
 from ottla.broker.request import Api, RequestContext
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.coordinator.transactions.requests import InitProducer
-from ottla.coordinator.transactions.transaction import Transaction
+from ottla.coordinator.transactions.transaction import EPOCH_BUMPING_VERSION, TWO_PHASE_TIMEOUT_MS, Transaction
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -27,21 +32,40 @@ async def init_producer_id(
         if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_FROM:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return api.InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
-    return api.InitProducerIdResponse(producer_id=initialised.producer_id, producer_epoch=initialised.producer_epoch)
+    response = api.InitProducerIdResponse(
+        producer_id=initialised.client.producer_id, producer_epoch=initialised.client.epoch
+    )
+    if initialised.is_taken_over:
+        response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch = initialised.identity
+    return response
 
 
 def _checked(node: Node, request: api.InitProducerIdRequest) -> InitProducer:
-    timeout_ms_max = node.config.integer("transaction.max.timeout.ms")
-    if not 0 < request.transaction_timeout_ms <= timeout_ms_max:
-        raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"the time-out must be in 1..{timeout_ms_max} ms")
     is_unnamed = request.producer_id == NO_PRODUCER_ID
     if not request.transactional_id or is_unnamed is not (request.producer_epoch == NO_EPOCH):
         raise ApiError(ErrorCode.INVALID_REQUEST, "a transactional id, and producer id and epoch both or neither")
+    if request.keep_prepared_txn:
+        if not is_unnamed:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "who keeps what is open comes back, and has no epoch yet")
+        if node.transactions.version() < EPOCH_BUMPING_VERSION:  # Two identities are told apart by their epochs.
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "what is open can be kept from transaction.version 2 on")
     return InitProducer(
         transactional_id=request.transactional_id,
-        timeout_ms=request.transaction_timeout_ms,
+        timeout_ms=_timeout_ms(node, request),
         expected=None if is_unnamed else ProducerIdentity(request.producer_id, request.producer_epoch),
+        keeps_open=request.keep_prepared_txn,
     )
+
+
+def _timeout_ms(node: Node, request: api.InitProducerIdRequest) -> int:
+    if request.enable2_pc:
+        if not node.config.flag("transaction.two.phase.commit.enable"):
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "two-phase commit is switched off")
+        return TWO_PHASE_TIMEOUT_MS
+    timeout_ms_max = node.config.integer("transaction.max.timeout.ms")
+    if not 0 < request.transaction_timeout_ms <= timeout_ms_max:
+        raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, f"the time-out must be in 1..{timeout_ms_max} ms")
+    return request.transaction_timeout_ms
 
 
 async def _initialise(node: Node, request: InitProducer) -> Transaction:
@@ -98,6 +122,6 @@ def _active_producers(node: Node, topic: str, index: int) -> list[api.DescribePr
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.INIT_PRODUCER_ID: Api(versions=(0, 5), handle=init_producer_id),
+    ApiKey.INIT_PRODUCER_ID: Api(versions=(0, 6), handle=init_producer_id),
     ApiKey.DESCRIBE_PRODUCERS: Api(versions=(0, 0), handle=describe_producers),
 }

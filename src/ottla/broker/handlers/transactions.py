@@ -140,8 +140,7 @@ async def end_txn(node: Node, context: RequestContext, request: api.EndTxnReques
     except ApiError as error:
         return api.EndTxnResponse(error_code=_for_version(error.code, context.api_version))
     await node.transactions.wait_finished(request.transactional_id)
-    following = ended.renewed().identity
-    return api.EndTxnResponse(producer_id=following.producer_id, producer_epoch=following.epoch)
+    return api.EndTxnResponse(producer_id=ended.client.producer_id, producer_epoch=ended.client.epoch)
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

@@ -52,6 +52,11 @@ class Connection:
         self.close()
 
     def ask(self, key: ApiKey, request: Message, response_class: type[R]) -> R:
+        version = self.send(key, request)
+        return self.receive(key, version, response_class)
+
+    def send(self, key: ApiKey, request: Message) -> int:
+        """Without waiting for the answer, which is to be `receive`d before anything else; the version that it will have."""
         lowest, highest = API_INFO[key].versions
         their_lowest, their_highest = self._offered.get(key, (0, -1))
         version = min(highest, their_highest)
@@ -60,23 +65,32 @@ class Connection:
                 ErrorCode.UNSUPPORTED_VERSION.name,
                 f"{self._address} does not offer {API_INFO[key].name} in a version known here",
             )
-        return cast(R, self._decoded(key, version, self._exchange(key, version, request)))
+        self._send(key, version, request)
+        return version
+
+    def receive(self, key: ApiKey, version: int, response_class: type[R]) -> R:
+        return cast(R, self._decoded(key, version, self._receive_frame()))
 
     def _ask_abilities(self) -> api.ApiVersionsResponse:
         request = api.ApiVersionsRequest(client_software_name="ottla", client_software_version=ottla.__version__)
         for version in API_VERSIONS_TRIED:
-            frame = self._exchange(ApiKey.API_VERSIONS, version, request)
+            self._send(ApiKey.API_VERSIONS, version, request)
+            frame = self._receive_frame()
             if len(frame) >= _CORRELATION_ID_AND_ERROR.size:
                 _, error_code = _CORRELATION_ID_AND_ERROR.unpack_from(frame)
                 if error_code != ErrorCode.UNSUPPORTED_VERSION:
                     break
         return cast(api.ApiVersionsResponse, self._decoded(ApiKey.API_VERSIONS, version, frame))
 
-    def _exchange(self, key: ApiKey, version: int, request: Message) -> memoryview:
-        """One request, and the frame that answers it."""
+    def _send(self, key: ApiKey, version: int, request: Message) -> None:
         self._correlation_id += 1
         try:
             self._socket.sendall(encode_request(key, version, self._correlation_id, self._client_id, request))
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _receive_frame(self) -> memoryview:
+        try:
             (size_bytes,) = _SIZE.unpack(self._receive(_SIZE.size))
             if not 0 <= size_bytes <= RESPONSE_BYTES_MAX:
                 raise ConnectionError(f"{size_bytes} bytes are no answer")

@@ -7,8 +7,8 @@ never end a later transaction. Before, both carry the same epoch, and what a lat
 """
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_PRODUCER_ID, ProducerId, TimestampMs
-from ottla.coordinator.transactions.producer_epochs import fencing, is_exhausted
+from ottla.base.types import ProducerId, TimestampMs
+from ottla.coordinator.transactions.producer_epochs import next_identity
 from ottla.coordinator.transactions.requests import EndTransaction, Needs
 from ottla.coordinator.transactions.transaction import EPOCH_BUMPING_VERSION, Transaction, TransactionState
 
@@ -43,15 +43,16 @@ def ended(
 
 
 def check_producer(current: Transaction, producer_id: ProducerId, epoch: int) -> None:
-    if producer_id != current.producer_id:
+    client = current.client
+    if producer_id != client.producer_id:
         raise ApiError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            f"{current.transactional_id!r} belongs to producer {current.producer_id}, not {producer_id}",
+            f"{current.transactional_id!r} belongs to producer {client.producer_id}, not {producer_id}",
         )
-    if epoch != current.producer_epoch:
+    if epoch != client.epoch:
         raise ApiError(
             ErrorCode.PRODUCER_FENCED,
-            f"{current.transactional_id!r}: producer {producer_id} is at epoch {current.producer_epoch}, not {epoch}",
+            f"{current.transactional_id!r}: producer {producer_id} is at epoch {client.epoch}, not {epoch}",
         )
 
 
@@ -66,22 +67,12 @@ def _decided(
     new_producer_id: ProducerId | None,
     now_ms: TimestampMs,
 ) -> Transaction | Needs:
-    version = request.client_version
-    if version < EPOCH_BUMPING_VERSION:
-        return current.moved(state, now_ms, client_version=version)
-    next_producer_id = NO_PRODUCER_ID
-    if is_exhausted(current.producer_epoch):
-        if new_producer_id is None:
-            return Needs.PRODUCER_ID
-        next_producer_id = new_producer_id
-    decided = current.moved(
-        state,
-        now_ms,
-        producer_epoch=fencing(current.producer_epoch),
-        previous_producer_id=current.producer_id,
-        next_producer_id=next_producer_id,
-        client_version=version,
-    )
+    if request.client_version < EPOCH_BUMPING_VERSION:
+        return current.moved(state, now_ms, client_version=request.client_version)
+    following = next_identity(current.client, new_producer_id)
+    if following is None:
+        return Needs.PRODUCER_ID
+    decided = current.ended(state, now_ms, following=following, previous_producer_id=current.client.producer_id)
     return decided if state.is_decided else decided.renewed()
 
 

@@ -24,9 +24,12 @@ Changed: TypeAlias = Decision[Transaction | Needs]
 
 
 class TransactionMachine:
-    def __init__(self, *, transaction_version: Callable[[], int], on_decided: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, transaction_version: Callable[[], int], two_phase_ms_max: int, on_decided: Callable[[str], None]
+    ) -> None:
         """`transaction_version`: the finalized level, which says how records are written."""
         self._transaction_version = transaction_version
+        self._two_phase_ms_max = two_phase_ms_max
         self._on_decided = on_decided
         self._transactions: dict[str, Transaction] = {}
         self._is_started = False
@@ -73,27 +76,30 @@ class TransactionMachine:
         now_ms: TimestampMs,
     ) -> Changed:
         """Opens the transaction if none is, and takes the partitions in."""
-        current = self._of_producer(transactional_id, producer)
-        if current.state.is_decided:
-            raise _being_written(transactional_id)
+        current = self._of_writer(transactional_id, producer)
         if current.state is TransactionState.ONGOING and set(partitions) <= set(current.partitions):
             return Decision((), current)
         return self._changed(current, current.with_partitions(partitions, now_ms))
 
     def verify(self, transactional_id: str, producer: ProducerIdentity) -> Decision[frozenset[TopicPartition]]:
         """The partitions that belong to the producer's transaction: what it may write to (KIP-890)."""
-        current = self._of_producer(transactional_id, producer)
-        if current.state.is_decided:
-            raise _being_written(transactional_id)
+        current = self._of_writer(transactional_id, producer)
         return Decision((), frozenset(current.partitions))
 
     def decide_end(self, request: EndTransaction, new_producer_id: ProducerId | None, now_ms: TimestampMs) -> Changed:
         current = self._found(request.transactional_id)
         return self._changed(current, ended(current, request, new_producer_id, now_ms))
 
-    def _of_producer(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
+    def _of_writer(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
+        """If the producer may write now."""
         current = self._found(transactional_id)
         check_producer(current, *producer)
+        if current.state.is_decided:
+            raise _being_written(transactional_id)
+        if current.is_taken_over:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, f"{transactional_id!r}: what is open was kept to be ended, nothing else"
+            )
         return current
 
     def _found(self, transactional_id: str) -> Transaction:
@@ -124,13 +130,16 @@ class TransactionMachine:
 
     def overdue(self, now_ms: TimestampMs) -> list[str]:
         """Those whose transaction is open for longer than its producer allowed."""
-        return [one.transactional_id for one in self._transactions.values() if _is_overdue(one, now_ms)]
+        return [one.transactional_id for one in self._transactions.values() if self._is_overdue(one, now_ms)]
 
     def decide_timeout(self, transactional_id: str, now_ms: TimestampMs) -> Decision[None]:
         current = self._transactions.get(transactional_id)
-        if current is None or not _is_overdue(current, now_ms):
+        if current is None or not self._is_overdue(current, now_ms):
             return Decision((), None)
         return Decision([fenced(current, now_ms).record(self._transaction_version())], None)
+
+    def _is_overdue(self, one: Transaction, now_ms: TimestampMs) -> bool:
+        return one.state is TransactionState.ONGOING and now_ms >= one.deadline_ms(self._two_phase_ms_max)
 
     def decide_expiry(self, now_ms: TimestampMs, expiration_ms: int) -> Decision[int]:
         """Forgets the ids that nobody used for so long; how many."""
@@ -162,10 +171,6 @@ class TransactionMachine:
                 and (pattern is None or pattern.fullmatch(one.transactional_id))
             ):
                 yield one
-
-
-def _is_overdue(transaction: Transaction, now_ms: TimestampMs) -> bool:
-    return transaction.state is TransactionState.ONGOING and now_ms >= transaction.started_ms + transaction.timeout_ms
 
 
 def _being_written(transactional_id: str) -> ApiError:

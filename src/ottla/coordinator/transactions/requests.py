@@ -13,6 +13,8 @@ class InitProducer:
     timeout_ms: int
     expected: ProducerIdentity | None = None
     """Who the producer believes to be (KIP-360); None for one that has just started, which fences all before it."""
+    keeps_open: bool = False
+    """What is open stays, for the producer to end it (KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

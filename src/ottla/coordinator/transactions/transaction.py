@@ -10,6 +10,10 @@ an object with a life: every step makes a new one, which is one record of `__tra
 Which epoch of the producer came before is not recorded by Kafka. Here `previous_producer_id` tells it: it is set only
 while the one who used the epoch before is the one who uses the current one, so that its retries are answered and nobody
 else's are.
+
+Two phases (KIP-939): one that others prepare and decide upon does not end with its producer. Who takes the id over without
+ending what is open gets an identity of its own (`client`), and may only end it; the open transaction keeps the identity
+that its records have.
 """
 
 from collections.abc import Iterable
@@ -21,11 +25,14 @@ from ottla.base.errors import invariant
 from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ProducerId, TimestampMs, TopicPartition
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.coordinator.records import CoordinatorRecord
-from ottla.coordinator.transactions.producer_epochs import LAST_USABLE_EPOCH
+from ottla.coordinator.transactions.producer_epochs import EPOCH_MAX, LAST_USABLE_EPOCH
 from ottla.wire import api
 
 EPOCH_BUMPING_VERSION: Final = 2
 """The transaction.version from which on every end of a transaction raises the producer's epoch (KIP-890)."""
+
+TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1
+"""Kafka's sign, in the record, of a transaction that somebody else decides upon: it has no time-out (KIP-939)."""
 
 
 class TransactionState(IntEnum):
@@ -91,26 +98,48 @@ class Transaction:
     started_ms: TimestampMs = NO_TIMESTAMP
     previous_producer_id: ProducerId = NO_PRODUCER_ID
     next_producer_id: ProducerId = NO_PRODUCER_ID
-    """Who the producer becomes once the markers are written: its epochs are used up."""
+    next_producer_epoch: int = NO_EPOCH
+    """Who the client is already, where that is not who the open transaction's records are from."""
     client_version: int = 0
     """The transaction.version that whoever ended it last spoke."""
 
     @property
     def identity(self) -> ProducerIdentity:
+        """Whose records the transaction has."""
         return ProducerIdentity(self.producer_id, self.producer_epoch)
 
     @property
+    def client(self) -> ProducerIdentity:
+        """Who may speak for the id."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return self.identity
+        return ProducerIdentity(self.next_producer_id, max(self.next_producer_epoch, 0))  # Older records have none.
+
+    @property
     def previous_identity(self) -> ProducerIdentity:
-        """What the same producer was before its last bump; with epoch -1, which nobody has, if that is not known."""
+        """What the same client was before its last bump; with epoch -1, which nobody has, if that is not known."""
         if self.previous_producer_id == NO_PRODUCER_ID:
             return ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
-        if self.previous_producer_id == self.producer_id:
-            return ProducerIdentity(self.producer_id, self.producer_epoch - 1)
+        if self.previous_producer_id == self.client.producer_id:
+            return ProducerIdentity(self.previous_producer_id, self.client.epoch - 1)
         return ProducerIdentity(self.previous_producer_id, LAST_USABLE_EPOCH)
 
     @property
     def bumps_epochs(self) -> bool:
         return self.client_version >= EPOCH_BUMPING_VERSION
+
+    @property
+    def is_taken_over(self) -> bool:
+        """What is open is another's, kept by its client only to be ended."""
+        return self.state is TransactionState.ONGOING and self.client != self.identity
+
+    @property
+    def is_two_phase(self) -> bool:
+        return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
+
+    def deadline_ms(self, two_phase_ms_max: int) -> TimestampMs:
+        """When an open transaction is given up."""
+        return self.started_ms + (two_phase_ms_max if self.is_two_phase else self.timeout_ms)
 
     def moved(self, state: TransactionState, updated_ms: TimestampMs, **changes: Any) -> "Transaction":
         invariant(state in _ALLOWED[self.state], "an illegal transition", id=self.transactional_id, to=state.label)
@@ -127,6 +156,26 @@ class Transaction:
             started_ms=now_ms if is_first else self.started_ms,
         )
 
+    def ended(
+        self,
+        state: TransactionState,
+        now_ms: TimestampMs,
+        *,
+        following: ProducerIdentity,
+        previous_producer_id: ProducerId,
+    ) -> "Transaction":
+        """Decided: the id is `following`'s from now on. The markers have an epoch that ends the use of all before it."""
+        is_same = following.producer_id == self.producer_id
+        return self.moved(
+            state,
+            now_ms,
+            producer_epoch=following.epoch if is_same else EPOCH_MAX,
+            previous_producer_id=previous_producer_id,
+            next_producer_id=NO_PRODUCER_ID if is_same else following.producer_id,
+            next_producer_epoch=NO_EPOCH if is_same else following.epoch,
+            client_version=EPOCH_BUMPING_VERSION,
+        )
+
     def completed(self, now_ms: TimestampMs) -> "Transaction":
         """Every marker is written."""
         is_commit = self.state is TransactionState.PREPARE_COMMIT
@@ -134,15 +183,13 @@ class Transaction:
         return self.moved(state, now_ms, partitions=()).renewed()
 
     def renewed(self) -> "Transaction":
-        """Under its next producer id, where the epochs of this one are used up."""
-        if self.next_producer_id == NO_PRODUCER_ID:
-            return self
+        """As its client's, once nothing is open under another identity."""
         return replace(
             self,
-            producer_id=self.next_producer_id,
-            producer_epoch=0,
-            previous_producer_id=self.producer_id,
+            producer_id=self.client.producer_id,
+            producer_epoch=self.client.epoch,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_EPOCH,
         )
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -156,6 +203,7 @@ class Transaction:
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
             next_producer_id=self.next_producer_id,
+            next_producer_epoch=self.next_producer_epoch,
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
@@ -188,6 +236,7 @@ class Transaction:
             started_ms=value.transaction_start_timestamp_ms,
             previous_producer_id=value.previous_producer_id,
             next_producer_id=value.next_producer_id,
+            next_producer_epoch=value.next_producer_epoch,
             client_version=value.client_transaction_version,
         )
 

@@ -7,18 +7,14 @@ first ISR; a broker with one log directory gets the partition there, one with se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NodeId, TopicId
+from ottla.metadata.controller.electorate import default_directory
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import BrokerImage
 from ottla.metadata.placement import Candidate, place_replicas
 from ottla.wire import api
-
-UNASSIGNED_DIRECTORY: Final = UUID(int=1)
-NO_RECOVERY: Final = 0
 
 
 def place(
@@ -56,7 +52,7 @@ def check_assignment(
         reason = f"it has {len(replicas)} replica(s) where other partitions have {replication_factor}"
     elif unknown := [broker for broker in replicas if broker not in image.brokers]:
         reason = f"broker {unknown[0]} is not registered"
-    elif not any(is_usable(image.brokers[broker]) for broker in replicas):
+    elif not any(image.brokers[broker].is_active for broker in replicas):
         reason = "all its brokers are fenced or shutting down"
     if reason is not None:
         raise ApiError(
@@ -68,29 +64,20 @@ def check_assignment(
 def partition_record(
     image: MetadataImage, topic_id: TopicId, partition: int, replicas: Sequence[NodeId]
 ) -> api.PartitionRecord:
-    isr = [broker for broker in replicas if is_usable(image.brokers[broker])]
+    isr = [broker for broker in replicas if image.brokers[broker].is_active]
     return api.PartitionRecord(
         partition_id=partition,
         topic_id=topic_id,
         replicas=list(replicas),
         isr=isr,
         leader=isr[0],
-        leader_recovery_state=NO_RECOVERY,
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image.brokers[broker]) for broker in replicas],
+        directories=[default_directory(image.brokers[broker]) for broker in replicas],
     )
-
-
-def is_usable(broker: BrokerImage) -> bool:
-    return not (broker.fenced or broker.in_controlled_shutdown)
 
 
 def _candidate(broker: BrokerImage) -> Candidate:
     # Two brokers that advertise one address are on one machine.
     host = broker.endpoints[0].host if broker.endpoints else str(broker.id)
-    return Candidate(broker.id, broker.rack, host, is_usable(broker))
-
-
-def _directory(broker: BrokerImage) -> UUID:
-    return broker.log_directories[0] if len(broker.log_directories) == 1 else UNASSIGNED_DIRECTORY
+    return Candidate(broker.id, broker.rack, host, broker.is_active)

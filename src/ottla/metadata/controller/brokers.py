@@ -1,8 +1,14 @@
-"""Brokers and controllers: registered, unfenced, fenced. A broker serves only while registered and unfenced.
+"""Brokers and controllers: registered, unfenced, fenced, gone. A broker serves only while registered and unfenced.
 
-The broker epoch is the offset of its registration record, so that it grows with every registration. Unfencing gives
-partitions without a leader to this broker where it is in their ISR; after an unclean stop it also starts a new epoch in
-the partitions that it led, because records it had acknowledged to readers may be gone (KIP-101, KIP-320).
+The broker epoch is the offset of its registration record, so that it grows with every registration; whatever a broker
+asks for later carries it. A new incarnation leaves every ISR and leads nothing until it is unfenced; if it does not
+name the epoch that it shut down with, records it had not synced may be gone, and it is no longer eligible either
+(KIP-966). A broker alone in its cluster keeps its partitions, for nobody else could take them; it starts new leader
+epochs in them instead when it did not stop cleanly (KIP-101, KIP-320).
+
+A long decision is several batches, and its controller may die between two. Who goes is recorded behind its partitions,
+so that the next controller decides it again; who comes before them, and the next controller looks for partitions
+without a leader (`decide_elect_where_leaderless`).
 """
 
 from __future__ import annotations
@@ -10,89 +16,103 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_NODE, NodeId
+from ottla.base.types import NodeId
+from ottla.metadata.controller.broker_partitions import plan_arrival, plan_departure, plan_unclean_departure
 from ottla.metadata.controller.decision import Decision
+from ottla.metadata.controller.electorate import NO_LOG_ENDS, NO_STATIC_CONFIGS, Electorate, LogEnds, StaticConfigs
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import BrokerImage, FeatureRange
 from ottla.metadata.records import MetadataRecord
 from ottla.wire import api
 
-_FENCE: Final = 1
-_UNFENCE: Final = -1
+FENCE: Final = 1
+UNFENCE: Final = -1
 _NOT_SUPPORTED: Final = FeatureRange(0, 0)
 
 
-def decide_register_broker(image: MetadataImage, request: api.BrokerRegistrationRequest) -> Decision[int]:
-    """The reply is the broker's epoch. The broker starts fenced."""
-    offered = {
-        item.name: FeatureRange(item.min_supported_version, item.max_supported_version) for item in request.features
-    }
-    for name, level in image.features.items():
-        low, high = offered.get(name, _NOT_SUPPORTED)
-        if not low <= level <= high:
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"The cluster's {name} is {level}; broker {request.broker_id} supports {low} to {high}.",
-            )
-    broker_epoch = image.offset + 1
-    record = api.RegisterBrokerRecord(
-        broker_id=request.broker_id,
-        incarnation_id=request.incarnation_id,
-        broker_epoch=broker_epoch,
-        end_points=[
-            api.RegisterBrokerRecord.BrokerEndpoint(
-                name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol
-            )
-            for item in request.listeners
-        ],
-        features=[
-            api.RegisterBrokerRecord.BrokerFeature(
-                name=name, min_supported_version=supported.min_version, max_supported_version=supported.max_version
-            )
-            for name, supported in offered.items()
-        ],
-        rack=request.rack,
-        fenced=True,
-        log_dirs=request.log_dirs,
-    )
-    return Decision(records=[record], reply=broker_epoch)
+def decide_register_broker(
+    image: MetadataImage,
+    request: api.BrokerRegistrationRequest,
+    *,
+    static_configs: StaticConfigs = NO_STATIC_CONFIGS,
+    cluster_id: str | None = None,
+    is_alive: bool = False,
+) -> Decision[int]:
+    """The reply is the broker's epoch. The broker starts fenced.
+
+    `is_alive`: the broker of this id was heard of within its session (`BrokerSessions.is_alive`).
+    """
+    _check_cluster(request, cluster_id)
+    _check_features(image, request)
+    _check_directories(image, request)
+    existing = image.brokers.get(request.broker_id)
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        # The answer to the first request was lost, or a listener changed: it is the same broker, and stays as it is.
+        record = _registration(request, existing.epoch)
+        record.fenced, record.in_controlled_shutdown = existing.fenced, existing.in_controlled_shutdown
+        return Decision(records=[record], reply=existing.epoch)
+    if existing is not None and existing.is_active and is_alive:
+        raise ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker with id {request.broker_id} is alive. If this one was restarted, it can register once "
+            "the session of the old one ends.",
+        )
+    is_clean = existing is not None and existing.epoch == request.previous_broker_epoch
+    changes = _departure(image, request.broker_id, static_configs, is_clean=is_clean)
+    broker_epoch = image.offset + 1 + len(changes)
+    return Decision(records=[*changes, _registration(request, broker_epoch)], reply=broker_epoch)
 
 
 def decide_unfence_broker(
-    image: MetadataImage, broker_id: NodeId, broker_epoch: int, *, new_leader_epochs: bool
+    image: MetadataImage,
+    broker_id: NodeId,
+    broker_epoch: int,
+    *,
+    new_leader_epochs: bool = False,
+    static_configs: StaticConfigs = NO_STATIC_CONFIGS,
+    log_ends: LogEnds = NO_LOG_ENDS,
 ) -> Decision[None]:
-    _registered(image, broker_id, broker_epoch)
-    records: list[MetadataRecord] = [
-        api.BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCE)
-    ]
-    for topic in image.topics.values():
-        for number, partition in topic.partitions.items():
-            leaderless = partition.leader == NO_NODE and broker_id in partition.isr
-            led_before = partition.leader == broker_id
-            if leaderless or (led_before and new_leader_epochs):
-                records.append(api.PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=broker_id))
-    return Decision(records=records, reply=None)
+    """`new_leader_epochs`: of a broker alone that did not stop cleanly, in the partitions that it still leads.
+
+    `log_ends`: for the partitions of `plan_log_comparison`.
+    """
+    registered_broker(image, broker_id, broker_epoch)
+    electorate = Electorate(image, static_configs, joining=broker_id, log_ends=log_ends)
+    records = plan_arrival(image, electorate, broker_id)
+    if new_leader_epochs:
+        records += [
+            api.PartitionChangeRecord(partition_id=ref.number, topic_id=ref.topic.id, leader=broker_id)
+            for ref in image.partitions_on(broker_id)
+            if ref.partition.leader == broker_id
+        ]
+    change = api.BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=UNFENCE)
+    return Decision(records=[change, *records], reply=None)
 
 
-def decide_fence_broker(image: MetadataImage, broker_id: NodeId, broker_epoch: int) -> Decision[None]:
-    """Its partitions go to the first usable member of their ISR, or stand without a leader until one is back."""
-    _registered(image, broker_id, broker_epoch)
-    usable = {broker.id for broker in image.brokers.values() if not broker.fenced and broker.id != broker_id}
-    records: list[MetadataRecord] = [
-        api.BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_FENCE)
-    ]
-    for topic in image.topics.values():
-        for number, partition in topic.partitions.items():
-            if broker_id not in partition.isr:
-                continue
-            # The last member stays in the ISR: it alone has everything that is committed.
-            isr = [replica for replica in partition.isr if replica != broker_id] or None
-            change = api.PartitionChangeRecord(partition_id=number, topic_id=topic.id, isr=isr)
-            if partition.leader == broker_id:
-                in_sync = isr or ()
-                change.leader = next((one for one in partition.replicas if one in usable and one in in_sync), NO_NODE)
-            records.append(change)
-    return Decision(records=records, reply=None)
+def decide_fence_broker(
+    image: MetadataImage,
+    broker_id: NodeId,
+    broker_epoch: int,
+    *,
+    static_configs: StaticConfigs = NO_STATIC_CONFIGS,
+) -> Decision[None]:
+    """Its partitions go to another member of their ISR, or stand without a leader until somebody may lead them."""
+    registered_broker(image, broker_id, broker_epoch)
+    records = plan_departure(image, Electorate(image, static_configs, leaving=broker_id), broker_id)
+    change = api.BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=FENCE)
+    return Decision(records=[*records, change], reply=None)
+
+
+def decide_unregister_broker(
+    image: MetadataImage, request: api.UnregisterBrokerRequest, *, static_configs: StaticConfigs
+) -> Decision[api.UnregisterBrokerResponse]:
+    """For a broker that is gone for good. Its replicas stay assigned to it until they are reassigned."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {request.broker_id} is not registered.")
+    records = plan_departure(image, Electorate(image, static_configs, leaving=broker.id), broker.id)
+    records.append(api.UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+    return Decision(records=records, reply=api.UnregisterBrokerResponse(error_message=None))
 
 
 def decide_register_controller(image: MetadataImage, request: api.ControllerRegistrationRequest) -> Decision[None]:
@@ -117,12 +137,81 @@ def decide_register_controller(image: MetadataImage, request: api.ControllerRegi
     return Decision(records=[record], reply=None)
 
 
-def _registered(image: MetadataImage, broker_id: NodeId, broker_epoch: int) -> BrokerImage:
+def registered_broker(image: MetadataImage, broker_id: NodeId, broker_epoch: int) -> BrokerImage:
+    """The broker that asks, or STALE_BROKER_EPOCH: whoever asks with an older epoch has been replaced."""
     broker = image.brokers.get(broker_id)
-    if broker is None:
-        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {broker_id} is not registered.")
-    if broker.epoch != broker_epoch:
-        raise ApiError(
-            ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has epoch {broker.epoch}, the request {broker_epoch}."
-        )
+    if broker is None or broker.epoch != broker_epoch:
+        known = "not registered" if broker is None else f"registered with epoch {broker.epoch}"
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} is {known}, the request has {broker_epoch}.")
     return broker
+
+
+# ---- registration ----
+
+
+def _departure(
+    image: MetadataImage, broker_id: NodeId, static_configs: StaticConfigs, *, is_clean: bool
+) -> list[MetadataRecord]:
+    """What the end of the earlier incarnation means for its partitions."""
+    if image.brokers.keys() <= {broker_id}:
+        return []
+    electorate = Electorate(image, static_configs, leaving=broker_id)
+    plan = plan_departure if is_clean else plan_unclean_departure
+    return plan(image, electorate, broker_id)
+
+
+def _check_cluster(request: api.BrokerRegistrationRequest, cluster_id: str | None) -> None:
+    if cluster_id is not None and request.cluster_id != cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster {cluster_id}.",
+        )
+
+
+def _check_features(image: MetadataImage, request: api.BrokerRegistrationRequest) -> None:
+    offered = {item.name: item for item in request.features}
+    for name, level in image.features.items():
+        item = offered.get(name)
+        low, high = _NOT_SUPPORTED if item is None else (item.min_supported_version, item.max_supported_version)
+        if not low <= level <= high:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"The cluster's {name} is {level}; broker {request.broker_id} supports {low} to {high}.",
+            )
+
+
+def _check_directories(image: MetadataImage, request: api.BrokerRegistrationRequest) -> None:
+    wanted = set(request.log_dirs)
+    if not wanted or len(wanted) != len(request.log_dirs):
+        raise ApiError(ErrorCode.INVALID_REGISTRATION, "A broker has log directories, each named once.")
+    for broker in image.brokers.values():
+        if broker.id != request.broker_id and not wanted.isdisjoint(broker.log_directories):
+            raise ApiError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"A log directory of broker {request.broker_id} belongs to broker {broker.id}: was it copied?",
+            )
+
+
+def _registration(request: api.BrokerRegistrationRequest, broker_epoch: int) -> api.RegisterBrokerRecord:
+    return api.RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=[
+            api.RegisterBrokerRecord.BrokerEndpoint(
+                name=item.name, host=item.host, port=item.port, security_protocol=item.security_protocol
+            )
+            for item in request.listeners
+        ],
+        features=[
+            api.RegisterBrokerRecord.BrokerFeature(
+                name=item.name,
+                min_supported_version=item.min_supported_version,
+                max_supported_version=item.max_supported_version,
+            )
+            for item in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=request.log_dirs,
+    )

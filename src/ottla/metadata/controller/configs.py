@@ -1,4 +1,4 @@
-"""Dynamic configurations of topics and brokers: changed key by key, or replaced as a whole (the older API).
+"""Dynamic configurations of topics, brokers and groups: changed key by key, or replaced as a whole (the older API).
 
 The resulting set of a resource is checked before anything is recorded; one bad key refuses its resource, not the
 others. Broker keys that a running node would not apply are refused as read-only, although Kafka may take them.
@@ -14,13 +14,17 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.config_key import ConfigKey, ConfigType, ConfigValue, split_list
 from ottla.metadata.configs import (
+    BrokerLayers,
     InvalidConfigValue,
     UnknownConfig,
     broker_key,
     check_broker_configs,
+    check_group_configs,
     check_topic_configs,
+    group_key,
     is_live,
     resolve_broker_config,
+    resolve_group_config,
     resolve_topic_config,
     topic_key,
 )
@@ -36,7 +40,6 @@ Outcome: TypeAlias = list[MetadataRecord] | ApiError
 _REFUSED_TYPES: Final = {
     ConfigResourceType.BROKER_LOGGER: "Log levels are not offered through this API; set them in the node's settings.",
     ConfigResourceType.CLIENT_METRICS: "Client metrics subscriptions are not supported.",
-    ConfigResourceType.GROUP: "Group configurations are not supported.",
 }
 
 
@@ -68,7 +71,7 @@ def decide_incremental_alter_configs(
             _apply(texts, _key_of(resource, config.name), config.config_operation, config.value, current)
         return texts
 
-    outcomes = _plan_each(image, request.resources, changed)
+    outcomes = _plan_each(image, settings, request.resources, changed)
     response = api.IncrementalAlterConfigsResponse()
     for asked, outcome in zip(request.resources, outcomes, strict=True):
         result = api.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
@@ -80,14 +83,16 @@ def decide_incremental_alter_configs(
     return Decision(records=_records_of(outcomes, request.validate_only), reply=response)
 
 
-def decide_alter_configs(image: MetadataImage, request: api.AlterConfigsRequest) -> Decision[api.AlterConfigsResponse]:
+def decide_alter_configs(
+    image: MetadataImage, request: api.AlterConfigsRequest, settings: ControllerSettings
+) -> Decision[api.AlterConfigsResponse]:
     """The older call: what is not named goes back to its default."""
 
     def changed(resource: ConfigResource, asked: api.AlterConfigsRequest.AlterConfigsResource) -> ConfigTexts:
         _check_each_once(config.name for config in asked.configs)
         return {config.name: _not_null(config.name, config.value) for config in asked.configs}
 
-    outcomes = _plan_each(image, request.resources, changed)
+    outcomes = _plan_each(image, settings, request.resources, changed)
     response = api.AlterConfigsResponse()
     for asked, outcome in zip(request.resources, outcomes, strict=True):
         result = api.AlterConfigsResponse.AlterConfigsResourceResponse(
@@ -109,6 +114,9 @@ def resource_of(image: MetadataImage, resource_type: int, name: str) -> ConfigRe
     if resource.type is ConfigResourceType.TOPIC:
         if name not in image.topics:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' does not exist.")
+    elif resource.type is ConfigResourceType.GROUP:  # One need not exist: its configurations may come first.
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A group has a name: there are no defaults for all groups.")
     elif name and not (name.isascii() and name.isdigit() and int(name) in image.brokers):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"No broker has id {name!r}; '' is the default of all brokers.")
     return resource
@@ -119,6 +127,7 @@ def resource_of(image: MetadataImage, resource_type: int, name: str) -> ConfigRe
 
 def _plan_each(
     image: MetadataImage,
+    settings: ControllerSettings,
     asked: Sequence[ResourceType],
     changed: Callable[[ConfigResource, ResourceType], ConfigTexts],
 ) -> list[Outcome]:
@@ -131,7 +140,7 @@ def _plan_each(
             resource = resource_of(image, item.resource_type, item.resource_name)
             before = image.configs.get(resource, {})
             after = changed(resource, item)
-            _check(resource, before, after)
+            _check(resource, before, after, broker_layers(image, settings))
             outcomes.append(_change_records(resource, before, after))
         except ApiError as error:
             outcomes.append(error)
@@ -146,9 +155,12 @@ def _records_of(outcomes: Sequence[Outcome], validate_only: bool) -> list[Metada
     return [record for outcome in outcomes if not isinstance(outcome, ApiError) for record in outcome]
 
 
-def _check(resource: ConfigResource, before: ConfigTexts, after: ConfigTexts) -> None:
+def _check(resource: ConfigResource, before: ConfigTexts, after: ConfigTexts, layers: BrokerLayers) -> None:
     if resource.type is ConfigResourceType.TOPIC:
         check_topic_configs(after)
+        return
+    if resource.type is ConfigResourceType.GROUP:
+        check_group_configs(after, layers)
         return
     check_broker_configs(after)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
@@ -202,12 +214,20 @@ def _value_in_force(
         factor = image.topics[resource.name].replication_factor
         layers = broker_layers(image, settings)
         return resolve_topic_config(key, image.configs.get(resource, {}), layers, factor).value
+    if resource.type is ConfigResourceType.GROUP:
+        return resolve_group_config(key, image.configs.get(resource, {}), broker_layers(image, settings)).value
     layers = broker_layers(image, settings, int(resource.name) if resource.name else None)
     return resolve_broker_config(key, layers).value
 
 
 def _key_of(resource: ConfigResource, name: str) -> ConfigKey:
-    return topic_key(name) if resource.type is ConfigResourceType.TOPIC else broker_key(name)
+    match resource.type:
+        case ConfigResourceType.TOPIC:
+            return topic_key(name)
+        case ConfigResourceType.GROUP:
+            return group_key(name)
+        case _:
+            return broker_key(name)
 
 
 def _check_each_once(names: Iterable[str]) -> None:

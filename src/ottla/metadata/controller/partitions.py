@@ -71,12 +71,13 @@ def _new_replicas(
     assignments: Sequence[api.CreatePartitionsRequest.CreatePartitionsAssignment] | None,
 ) -> Sequence[Sequence[NodeId]]:
     current = len(topic.partitions)
+    factor = len(topic.partitions[0].target_replicas)
     if assignments is None:
         return place(
             image,
             topic.id,
             partition_count=added,
-            replication_factor=topic.replication_factor,
+            replication_factor=factor,
             first_partition=current,
         )
     if len(assignments) != added:
@@ -85,5 +86,5 @@ def _new_replicas(
             f"{added} additional partition(s) were asked for, but {len(assignments)} assignment(s) given.",
         )
     for index, assignment in enumerate(assignments):
-        check_assignment(image, current + index, assignment.broker_ids, topic.replication_factor)
+        check_assignment(image, current + index, assignment.broker_ids, factor)
     return [assignment.broker_ids for assignment in assignments]

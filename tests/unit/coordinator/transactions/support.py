@@ -11,6 +11,7 @@ from ottla.coordinator.transactions.transaction import Transaction, TransactionS
 
 ID = "orders-writer"
 TIMEOUT_MS = 60_000
+TWO_PHASE_MS_MAX = 3_600_000
 ORDERS = TopicPartition("orders", 0)
 STOCK = TopicPartition("stock", 3)
 
@@ -29,7 +30,9 @@ class Coordinator:
 
     def _new_machine(self) -> TransactionMachine:
         return TransactionMachine(
-            transaction_version=lambda: self.transaction_version, on_decided=lambda id_: self.decided.append(id_)
+            transaction_version=lambda: self.transaction_version,
+            two_phase_ms_max=TWO_PHASE_MS_MAX,
+            on_decided=lambda id_: self.decided.append(id_),
         )
 
     def apply(self, decision: Decision[Any]) -> Any:
@@ -54,8 +57,10 @@ class Coordinator:
         self.next_producer_id += 1
         return self.next_producer_id - 1
 
-    def init(self, expected: ProducerIdentity | None = None, *, timeout_ms: int = TIMEOUT_MS) -> Transaction:
-        request = InitProducer(transactional_id=ID, timeout_ms=timeout_ms, expected=expected)
+    def init(
+        self, expected: ProducerIdentity | None = None, *, timeout_ms: int = TIMEOUT_MS, keeps_open: bool = False
+    ) -> Transaction:
+        request = InitProducer(transactional_id=ID, timeout_ms=timeout_ms, expected=expected, keeps_open=keeps_open)
         reply = self.apply(self.machine.decide_init(request, self.take_producer_id(), self.now_ms))
         assert isinstance(reply, Transaction)
         return reply

@@ -207,6 +207,7 @@ def test_a_record_says_what_the_transaction_is() -> None:
         started_ms=8,
         previous_producer_id=4,
         next_producer_id=10,
+        next_producer_epoch=3,
         client_version=2,
     )
     key, value = TRANSACTION_RECORDS.encode(transaction.record(2))

@@ -12,7 +12,7 @@ from ottla.metadata.image_parts import ConfigResourceType
 from ottla.wire import api
 from tests.unit.metadata.cluster import apply, image_of, settings, topic_records
 
-TOPIC, BROKER = ConfigResourceType.TOPIC, ConfigResourceType.BROKER
+TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
 Incremental = api.IncrementalAlterConfigsRequest
 Whole = api.AlterConfigsRequest
@@ -157,11 +157,65 @@ def test_what_a_running_broker_would_not_apply_is_read_only(image):
     assert "read-only: num.io.threads." in text
 
 
-@pytest.mark.parametrize("resource_type", [ConfigResourceType.BROKER_LOGGER, ConfigResourceType.GROUP, 16, 99])
+@pytest.mark.parametrize("resource_type", [ConfigResourceType.BROKER_LOGGER, 16, 99])
 def test_other_resources_are_refused_with_the_reason(image, resource_type):
     code, text = refusal(image, change(resource_type, "1", ("a", SET, "INFO")))
     assert code == "INVALID_REQUEST"
     assert text
+
+
+# ---- groups ----
+
+
+def test_a_groups_configurations_are_recorded_and_the_group_need_not_exist(image):
+    decision = decide(image, change(GROUP, "till", ("consumer.session.timeout.ms", SET, "50000")))
+    assert decision.reply.responses[0].error_message is None
+    apply(image, decision)
+    assert image.configs_of(GROUP, "till") == {"consumer.session.timeout.ms": "50000"}
+    apply(image, decide(image, change(GROUP, "till", ("consumer.session.timeout.ms", DELETE, None))))
+    assert image.configs_of(GROUP, "till") == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (
+            "consumer.session.timeout.ms",
+            "44999",
+            "greater than or equal to group.consumer.min.session.timeout.ms (45000)",
+        ),
+        ("share.session.timeout.ms", "60001", "less than or equal to group.share.max.session.timeout.ms (60000)"),
+        ("share.record.lock.duration.ms", "999", "must be at least 1000"),
+        ("streams.num.standby.replicas", "3", "less than or equal to group.streams.max.standby.replicas (2)"),
+        ("share.auto.offset.reset", "by_duration:-PT1H", "is none of"),
+        ("share.auto.offset.reset", "by_duration:P", "is none of"),
+        ("consumer.session.timeout", "45000", "did you mean consumer.session.timeout.ms?"),
+    ],
+)
+def test_what_no_group_may_have_is_refused(image, key, value, reason):
+    code, text = refusal(image, change(GROUP, "till", (key, SET, value)))
+    assert code == "INVALID_CONFIG"
+    assert reason in text
+
+
+@pytest.mark.parametrize("value", ["earliest", "latest", "by_duration:PT1H", "by_duration:P1DT2H3M4.5S"])
+def test_where_a_share_group_begins(image, value):
+    assert decide(image, change(GROUP, "till", ("share.auto.offset.reset", SET, value))).records
+
+
+def test_the_bounds_are_the_brokers_own(image):
+    static = {"group.consumer.min.session.timeout.ms": "1000", "group.consumer.heartbeat.interval.ms": "2000"}
+    wish = change(GROUP, "till", ("consumer.session.timeout.ms", SET, "2000"))
+    decision = decide(image, wish, static_broker_configs=static)
+    assert decision.reply.responses[0].error_message == (
+        "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+    )
+    wish = change(GROUP, "till", ("consumer.session.timeout.ms", SET, "2001"))
+    assert decide(image, wish, static_broker_configs=static).records
+
+
+def test_all_groups_have_no_defaults_of_their_own(image):
+    assert refusal(image, change(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")))[0] == "INVALID_REQUEST"
 
 
 # ---- the older call ----
@@ -179,7 +233,7 @@ def replace(image, name, **configs):
             )
         ]
     )
-    return decide_alter_configs(image, request)
+    return decide_alter_configs(image, request, settings())
 
 
 def test_the_older_call_replaces_all(image):

@@ -1,10 +1,30 @@
+"""Elections by an administrator, and those that spread the leaders again."""
+
+from uuid import UUID
+
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.controller.brokers import decide_fence_broker
-from ottla.metadata.controller.elections import ElectionType, decide_elect_leaders
+from ottla.metadata.controller.elections import (
+    BALANCING_ELECTIONS_MAX,
+    ElectionType,
+    decide_balance_leaders,
+    decide_elect_leaders,
+    decide_elect_where_leaderless,
+)
+from ottla.metadata.controller.electorate import NO_STATIC_CONFIGS
 from ottla.wire import api
-from tests.unit.metadata.cluster import apply, broker_record, image_of, replay, topic_records
+from tests.unit.metadata.cluster import (
+    apply,
+    broker_record,
+    image_of,
+    orders,
+    partition_record,
+    replay,
+    shown,
+    topic_records,
+)
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
@@ -44,7 +64,8 @@ def outcome(image, election_type):
         (PREFERRED, {"leader": -1, "fenced": (1, 2)}, "PREFERRED_LEADER_NOT_AVAILABLE", -1),
         (UNCLEAN, {"leader": 2}, "ELECTION_NOT_NEEDED", 2),
         (UNCLEAN, {"leader": -1}, "NONE", 1),
-        (UNCLEAN, {"leader": -1, "isr": (1,), "fenced": (1,)}, "ELIGIBLE_LEADERS_NOT_AVAILABLE", -1),
+        (UNCLEAN, {"leader": -1, "isr": (1,), "fenced": (1,)}, "NONE", 2),
+        (UNCLEAN, {"leader": -1, "isr": (1,), "fenced": (1, 2)}, "ELIGIBLE_LEADERS_NOT_AVAILABLE", -1),
     ],
 )
 def test_who_is_elected(election_type, facts, code, leader):
@@ -74,3 +95,60 @@ def test_of_all_partitions_only_those_that_needed_an_election_are_told():
 def test_an_unknown_kind_of_election_is_refused():
     with pytest.raises(ApiError, match="Unknown election type 7"):
         decide(image_of(), 7)
+
+
+def test_an_unclean_election_leaves_the_new_leader_recovering_and_alone():
+    image = cluster(leader=-1, isr=(1,), fenced=(1,))
+    apply(image, decide(image, UNCLEAN, ("orders", [0])))
+    partition = image.topics["orders"].partitions[0]
+    assert (shown(image), partition.leader_recovery_state) == ("2 | 2 | -", 1)
+
+
+# ---- after unclean elections were allowed ----
+
+
+@pytest.mark.parametrize(("unclean", "expected", "count"), [(False, "- | - | 1", 0), (True, "2 | 2 | -", 1)])
+def test_where_nobody_leads_the_configuration_may_let_somebody(unclean, expected, count):
+    offline = {"leader": -1, "isr": [], "eligible_leader_replicas": [1]}
+    image = image_of(*orders((1, 2), unclean=unclean, **offline), broker_record(1, fenced=True), brokers=3)
+    decision = decide_elect_where_leaderless(image, static_configs=NO_STATIC_CONFIGS)
+    apply(image, decision)
+    assert (shown(image), decision.reply) == (expected, count)
+
+
+# ---- balance ----
+
+
+def spread(*leaders, replicas=(1, 2, 3), count=None, **changes):
+    """Partitions of one topic, each with its leader; broker 1 is preferred by all."""
+    leaders = leaders * (count or 1)
+    records = [partition_record(replicas, partition=n, leader=leader, **changes) for n, leader in enumerate(leaders)]
+    return image_of(api.TopicRecord(name="orders", topic_id=UUID(int=101)), *records, brokers=3)
+
+
+def balance(image):
+    return decide_balance_leaders(image, static_configs=NO_STATIC_CONFIGS)
+
+
+def test_leaders_go_back_to_the_first_replicas():
+    image = spread(1, 2, 3, 1)
+    decision = balance(image)
+    apply(image, decision)
+    assert {one.leader for one in image.topics["orders"].partitions.values()} == {1}
+    assert decision.reply is False
+
+
+def test_who_is_not_in_sync_or_not_alive_gets_nothing_back():
+    assert balance(spread(2, isr=[2, 3])).records == []
+    image = spread(2)
+    replay(image, broker_record(1, fenced=True))
+    assert balance(image).records == []
+
+
+def test_not_all_leaders_change_at_one_moment():
+    image = spread(2, count=BALANCING_ELECTIONS_MAX + 5)
+    first = balance(image)
+    apply(image, first)
+    second = balance(image)
+    assert (len(first.records), first.reply) == (BALANCING_ELECTIONS_MAX, True)
+    assert (len(second.records), second.reply) == (5, False)

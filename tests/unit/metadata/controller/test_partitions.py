@@ -5,7 +5,7 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.metadata.controller.partitions import decide_create_partitions
 from ottla.wire import api
-from tests.unit.metadata.cluster import apply, image_of, topic_records
+from tests.unit.metadata.cluster import apply, image_of, orders, topic_records
 
 Topic = api.CreatePartitionsRequest.CreatePartitionsTopic
 Assignment = api.CreatePartitionsRequest.CreatePartitionsAssignment
@@ -41,6 +41,12 @@ def test_new_partitions_have_as_many_replicas_as_the_old_ones():
     image = image_of(*topic_records("orders", replicas=(1, 2)), brokers=3)
     apply(image, decide(image, more(4)))
     assert {len(one.replicas) for one in image.topics["orders"].partitions.values()} == {2}
+
+
+def test_while_the_replication_factor_is_raised_new_partitions_have_the_new_one():
+    image = image_of(*orders((1, 2, 3), isr=[1], adding_replicas=[2, 3]), brokers=3)
+    apply(image, decide(image, more(2)))
+    assert len(image.topics["orders"].partitions[1].replicas) == 3
 
 
 def test_new_partitions_may_be_assigned():

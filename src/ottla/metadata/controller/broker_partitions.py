@@ -1,0 +1,89 @@
+"""What becomes of a broker's partitions when it goes, and when it is there again. Looks only at the partitions it holds.
+
+Who goes leaves the ISR and leads no more; below `min.insync.replicas` it stays eligible, unless its copy may have lost
+records. Who comes takes the lead where nobody had it. It enters an ISR again when the leader finds it in sync.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from ottla.base.types import NO_NODE, NodeId
+from ottla.metadata.controller.electorate import Electorate
+from ottla.metadata.controller.partition_changes import change_record, changed_partition
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import PartitionImage, PartitionRef, without
+from ottla.metadata.records import MetadataRecord
+
+
+def plan_departure(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
+    """The broker keeps its files: where it is eligible it stays so."""
+    leaving = [ref for ref in image.partitions_on(broker_id) if broker_id in ref.partition.isr]
+    leaving.sort(key=lambda ref: ref.partition.leader != broker_id)  # Clients wait for the new leaders alone.
+    return _departures(leaving, electorate, broker_id)
+
+
+def plan_unclean_departure(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
+    """The broker was not shut down in an orderly way: what it had not synced may be gone (KIP-966)."""
+    leaving = [ref for ref in image.partitions_on(broker_id) if broker_id in _complete(ref.partition)]
+    return _departures(leaving, electorate, broker_id, is_lost=True)
+
+
+def plan_offline_directories(
+    image: MetadataImage, electorate: Electorate, broker_id: NodeId, offline: Iterable[UUID]
+) -> list[MetadataRecord]:
+    """`electorate` without the broker: it may lead elsewhere, but none of these."""
+    gone = set(offline)
+    leaving = [
+        ref
+        for ref in image.partitions_on(broker_id)
+        if broker_id in ref.partition.isr and _directory(ref.partition, broker_id) in gone
+    ]
+    return _departures(leaving, electorate, broker_id)
+
+
+def plan_arrival(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
+    waiting = [ref for ref in image.partitions_without_leader() if broker_id in ref.partition.replicas]
+    return _records((ref, changed_partition(ref, ref.partition, electorate)) for ref in waiting)
+
+
+def plan_log_comparison(image: MetadataImage, joining: NodeId = NO_NODE) -> list[PartitionRef]:
+    """Partitions that get a leader from among `last_known_elr` now, or once `joining` is unfenced: whose log is longest?
+
+    Whoever asks these brokers hands their answers in with the decision; without them the last leader is taken.
+    """
+    active = {broker.id for broker in image.brokers.values() if broker.is_active or broker.id == joining}
+    return [
+        ref
+        for ref in image.partitions_without_leader()
+        if len(ref.partition.last_known_elr) > 1
+        and active.issuperset(ref.partition.last_known_elr)
+        and not _complete(ref.partition)
+    ]
+
+
+def _departures(
+    refs: Iterable[PartitionRef], electorate: Electorate, broker_id: NodeId, *, is_lost: bool = False
+) -> list[MetadataRecord]:
+    lost_by = broker_id if is_lost else NO_NODE
+    return _records(
+        (ref, changed_partition(ref, _without_in_isr(ref.partition, broker_id), electorate, lost_by=lost_by))
+        for ref in refs
+    )
+
+
+def _without_in_isr(partition: PartitionImage, broker_id: NodeId) -> PartitionImage:
+    return partition._replace(isr=without(partition.isr, (broker_id,)))
+
+
+def _records(changes: Iterable[tuple[PartitionRef, PartitionImage]]) -> list[MetadataRecord]:
+    return [record for ref, after in changes if (record := change_record(ref, after)) is not None]
+
+
+def _complete(partition: PartitionImage) -> tuple[NodeId, ...]:
+    return (*partition.isr, *partition.eligible_leader_replicas)
+
+
+def _directory(partition: PartitionImage, broker_id: NodeId) -> UUID:
+    return partition.directories[partition.replicas.index(broker_id)]

@@ -1,0 +1,96 @@
+"""Who may lead, and by which rules: the cluster as one decision about partitions sees it.
+
+A broker may lead while it is active and the directory of its replica is online. `joining` and `leaving` name brokers
+whose change is part of the decision itself, which the image does not show yet. The two topic configurations that
+matter here are looked up once for all topics that set them alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from ottla.base.types import NO_EPOCH, NO_NODE, NO_OFFSET, LeaderEpoch, NodeId, Offset, TopicId
+from ottla.metadata.configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, BrokerLayers, resolve_topic_config
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import BrokerImage, ConfigResourceType, PartitionImage, PartitionRef, TopicImage
+from ottla.metadata.min_isr import effective_min_isr
+
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+UNASSIGNED_DIRECTORY: Final = UUID(int=1)
+
+StaticConfigs = Mapping[str, str]
+NO_STATIC_CONFIGS: Final[StaticConfigs] = MappingProxyType({})
+
+
+class LogEnd(NamedTuple):
+    """How far a replica's log goes. The greater one holds all that the smaller one does, and more (KIP-101)."""
+
+    leader_epoch: LeaderEpoch
+    """Of its last record."""
+    offset: Offset
+
+
+UNKNOWN_LOG_END: Final = LogEnd(NO_EPOCH, NO_OFFSET)
+LogEnds = Mapping[tuple[TopicId, int], Mapping[NodeId, LogEnd]]
+NO_LOG_ENDS: Final[LogEnds] = MappingProxyType({})
+
+
+class TopicRules(NamedTuple):
+    min_isr: int
+    unclean_elections: bool
+
+
+class Electorate:
+    def __init__(
+        self,
+        image: MetadataImage,
+        static_configs: StaticConfigs,
+        *,
+        joining: NodeId = NO_NODE,
+        leaving: NodeId = NO_NODE,
+        log_ends: LogEnds = NO_LOG_ENDS,
+    ) -> None:
+        self._image = image
+        self._log_ends = log_ends
+        self._active = {broker.id for broker in image.brokers.values() if broker.is_active or broker.id == joining}
+        self._active.discard(leaving)
+        self._layers = BrokerLayers(
+            dynamic_default=image.configs_of(ConfigResourceType.BROKER, ""), static=static_configs
+        )
+        self._rules: dict[tuple[int, str | None, str | None], TopicRules] = {}
+
+    def may_lead(self, partition: PartitionImage, broker_id: NodeId) -> bool:
+        if broker_id not in self._active or broker_id not in partition.replicas:
+            return False
+        directory = partition.directories[partition.replicas.index(broker_id)]
+        return directory == UNASSIGNED_DIRECTORY or directory in self._image.brokers[broker_id].log_directories
+
+    def log_end(self, ref: PartitionRef, broker_id: NodeId) -> LogEnd:
+        return self._log_ends.get((ref.topic.id, ref.number), {}).get(broker_id, UNKNOWN_LOG_END)
+
+    def rules(self, topic: TopicImage, partition: PartitionImage) -> TopicRules:
+        texts = self._image.configs_of(ConfigResourceType.TOPIC, topic.name)
+        key = (partition.replication_factor, texts.get(MIN_INSYNC_REPLICAS), texts.get(UNCLEAN_ELECTION))
+        found = self._rules.get(key)
+        if found is None:
+            found = self._rules[key] = TopicRules(
+                min_isr=effective_min_isr(texts, self._layers, partition.replication_factor),
+                unclean_elections=self._unclean_elections(texts, partition.replication_factor),
+            )
+        return found
+
+    def directory_for(self, broker_id: NodeId) -> UUID:
+        """Where a new replica goes: a broker with several directories chooses itself."""
+        broker = self._image.brokers.get(broker_id)
+        return UNASSIGNED_DIRECTORY if broker is None else default_directory(broker)
+
+    def _unclean_elections(self, texts: Mapping[str, str], replication_factor: int) -> bool:
+        key = TOPIC_CONFIGS[UNCLEAN_ELECTION]
+        return resolve_topic_config(key, texts, self._layers, replication_factor).value is True
+
+
+def default_directory(broker: BrokerImage) -> UUID:
+    return broker.log_directories[0] if len(broker.log_directories) == 1 else UNASSIGNED_DIRECTORY

@@ -1,0 +1,92 @@
+"""When each broker was last heard of, by this controller. Soft state: a new controller starts with fresh sessions.
+
+Time is handed in. A session belongs to a broker and its epoch, so that an older incarnation keeps nobody alive. Brokers
+of the image that have not been heard of yet get a session from the first look on. `on_gone` ends one at once: somebody
+found that no process answers for this incarnation any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.base.types import NO_OFFSET, NodeId, Offset
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import BrokerImage
+from ottla.wire import api
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    broker_epoch: int
+    heard_ms: int
+    metadata_offset: Offset = NO_OFFSET
+    """What the broker had applied of the metadata log by its last heartbeat."""
+    shutdown_offset: Offset | None = None
+    """Whoever has applied this knows that the broker leads nothing any more."""
+    is_gone: bool = False
+
+
+class BrokerSessions:
+    def __init__(self, session_timeout_ms: int) -> None:
+        self._session_timeout_ms = session_timeout_ms
+        self._sessions: dict[NodeId, Session] = {}
+        self._looked_ms: int | None = None
+
+    def on_heartbeat(self, image: MetadataImage, request: api.BrokerHeartbeatRequest, now_ms: int) -> None:
+        """`image`: the controller's, before the decision about this heartbeat. Other epochs than the present are ignored."""
+        broker = image.brokers.get(request.broker_id)
+        if broker is None or broker.epoch != request.broker_epoch:
+            return
+        session = self._session_of(broker, now_ms)
+        session.heard_ms = now_ms
+        session.is_gone = False
+        session.metadata_offset = max(session.metadata_offset, request.current_metadata_offset)
+        if broker.in_controlled_shutdown and session.shutdown_offset is None:
+            session.shutdown_offset = image.offset
+
+    def on_gone(self, image: MetadataImage, broker_id: NodeId, broker_epoch: int, now_ms: int) -> None:
+        """A hint, checked by whoever gives it: this incarnation's process is no more."""
+        broker = image.brokers.get(broker_id)
+        if broker is not None and broker.epoch == broker_epoch:
+            self._session_of(broker, now_ms).is_gone = True
+
+    def expired(self, image: MetadataImage, now_ms: int) -> list[BrokerImage]:
+        """Brokers to fence now. To be asked a few times within a session time-out."""
+        self._forgive_own_pause(now_ms)
+        for unregistered in self._sessions.keys() - image.brokers.keys():
+            del self._sessions[unregistered]
+        return [broker for broker in image.brokers.values() if not broker.fenced and not self.is_alive(broker, now_ms)]
+
+    def is_alive(self, broker: BrokerImage, now_ms: int) -> bool:
+        session = self._session_of(broker, now_ms)
+        return not session.is_gone and now_ms - session.heard_ms < self._session_timeout_ms
+
+    def has_been_told(self, image: MetadataImage, broker_id: NodeId) -> bool:
+        """Every other active broker knows by now that `broker_id`, which is shutting down, leads nothing any more."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.shutdown_offset is None:
+            return False
+        told_offset = session.shutdown_offset
+        return all(
+            self._metadata_offset(broker) >= told_offset
+            for broker in image.brokers.values()
+            if broker.is_active and broker.id != broker_id
+        )
+
+    def _metadata_offset(self, broker: BrokerImage) -> Offset:
+        session = self._sessions.get(broker.id)
+        return NO_OFFSET if session is None or session.broker_epoch != broker.epoch else session.metadata_offset
+
+    def _session_of(self, broker: BrokerImage, now_ms: int) -> Session:
+        session = self._sessions.get(broker.id)
+        if session is None or session.broker_epoch != broker.epoch:
+            session = self._sessions[broker.id] = Session(broker_epoch=broker.epoch, heard_ms=now_ms)
+        return session
+
+    def _forgive_own_pause(self, now_ms: int) -> None:
+        """A controller that stood still, or led nobody, heard nobody: that is no silence of theirs."""
+        paused = self._looked_ms is not None and now_ms - self._looked_ms > self._session_timeout_ms // 2
+        self._looked_ms = now_ms
+        if paused:
+            for session in self._sessions.values():
+                session.heard_ms = now_ms

@@ -1,0 +1,17 @@
+"""How many replicas must have a write of acks=all: asked by the controller for eligible leaders, by brokers for writes.
+
+Both must give one answer: below it the watermark stands still, and that is why a replica which left the ISR meanwhile
+may still be elected (KIP-966). It is the topic's `min.insync.replicas`, and never more than the partition has replicas;
+one that is being added does not count yet, so that raising a replication factor stops no producer.
+"""
+
+from collections.abc import Mapping
+
+from ottla.metadata.configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, BrokerLayers, resolve_topic_config
+
+
+def effective_min_isr(topic: Mapping[str, str], broker: BrokerLayers, replication_factor: int) -> int:
+    """`topic`: its configurations. `replication_factor`: that of the partition (`PartitionImage.replication_factor`)."""
+    resolved = resolve_topic_config(TOPIC_CONFIGS[MIN_INSYNC_REPLICAS], topic, broker, replication_factor)
+    assert isinstance(resolved.value, int)
+    return min(resolved.value, replication_factor)
