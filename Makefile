@@ -12,7 +12,7 @@ ROUNDS ?= 50
 MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test fuzz check format sim conformance conformance-suites bench chaos chaos-eos wheel clean
+.PHONY: help install demo test fuzz check format sim conformance conformance-suites conformance-spark bench bench-spark chaos chaos-eos chaos-spark wheel clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -30,7 +30,7 @@ $(WITH_SPARK): $(INSTALLED)  # Half a gigabyte: only for those who test or check
 
 install: $(WITH_SPARK)  ## Make .venv with Ottla and everything for working on it
 
-demo: $(INSTALLED)  ## Start a broker, produce and consume at full speed, show what happened
+demo: $(WITH_SPARK)  ## A broker at full speed, then orders through two pipelines on Spark (needs Java 17)
 	@$(BIN)/python examples/demo.py
 
 test: $(WITH_SPARK)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
@@ -60,15 +60,26 @@ conformance-suites: $(INSTALLED)  ## librdkafka's and kafka-python's own tests a
 	$(BIN)/python tools/conformance_clients.py kafka
 	$(BIN)/python -m tools.conformance_suites $(SUITE)
 
+conformance-spark: $(INSTALLED)  ## Spark's official Kafka connector against Ottla, batch and streaming (fetches 500 MB)
+	$(BIN)/python tools/conformance_spark.py
+	$(BIN)/python -m pytest tests/conformance_spark --timeout 300
+
 chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50 (long)
 	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/chaos --timeout 3600
 
 chaos-eos: $(INSTALLED)  ## Exactly-once and groups, broker and clients killed at random: make chaos-eos MINUTES=10
 	OTTLA_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos/test_exactly_once.py tests/chaos/test_group_chaos.py
 
+chaos-spark: $(WITH_SPARK)  ## Exactly-once on Spark: tasks, driver and broker killed at every point, five times each (long)
+	$(BIN)/python -m pytest tests/spark_slow --timeout 3600
+
 bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-spark: $(INSTALLED)  ## Ottla on Spark beside Spark's official connector in one run (long; nothing else should run)
+	$(BIN)/python tools/conformance_spark.py
+	$(BIN)/python -m benchmarks.spark $(BENCH)
 
 wheel: $(INSTALLED)  ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel

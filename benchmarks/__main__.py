@@ -56,8 +56,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, epilog=f"scenarios: {' '.join(names)}"
     )
-    parser.add_argument("--only", type=_list_of(names), default=[], metavar="NAME,…", help="scenarios to run (all)")
-    parser.add_argument("--peers", type=_list_of(list(PEERS)), default=list(PEERS), metavar="NAME,…")
+    parser.add_argument("--only", type=list_of(names), default=[], metavar="NAME,…", help="scenarios to run (all)")
+    parser.add_argument("--peers", type=list_of(list(PEERS)), default=list(PEERS), metavar="NAME,…")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="tiny counts, no page-cache fill: no figure to quote")
     parser.add_argument("--no-fill", action="store_true", help="full counts without filling the page cache")
@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _list_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+def list_of(known: Sequence[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         names = text.split(",")
         for name in names:

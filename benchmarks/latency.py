@@ -31,10 +31,10 @@ def _end_to_end(messages_per_tick: int) -> Callable[[Round], Mapping[str, float]
     def measure(turn: Round) -> Mapping[str, float]:
         topic = turn.create_topic()
         ticks = WARM_UP_TICKS + turn.scaled(TICKS)
-        receiver = _Receiver(turn.peer.bootstrap, topic, count=ticks * messages_per_tick)
+        receiver = Receiver(turn.peer.bootstrap, topic, count=ticks * messages_per_tick)
         with _short_switch_interval():
             receiver.start()
-            _send(turn.peer.bootstrap, topic, ticks=ticks, messages_per_tick=messages_per_tick)
+            send_stamped(turn.peer.bootstrap, topic, ticks=ticks, messages_per_tick=messages_per_tick)
             receiver.join()
         if receiver.failure:
             raise LoadError(receiver.failure)
@@ -44,7 +44,7 @@ def _end_to_end(messages_per_tick: int) -> Callable[[Round], Mapping[str, float]
     return measure
 
 
-class _Receiver(threading.Thread):
+class Receiver(threading.Thread):
     """Reads until every message is there, and notes how long each was under way."""
 
     def __init__(self, bootstrap: str, topic: str, *, count: int) -> None:
@@ -70,7 +70,7 @@ class _Receiver(threading.Thread):
                 consumer.release()
 
 
-def _send(bootstrap: str, topic: str, *, ticks: int, messages_per_tick: int) -> None:
+def send_stamped(bootstrap: str, topic: str, *, ticks: int, messages_per_tick: int) -> None:
     block = MessageBlock([bytes(MESSAGE_BYTES)], length=messages_per_tick)
     with LoadProducer(bootstrap, topic, config={"linger.ms": 0}) as producer:
         producer.partition_count()

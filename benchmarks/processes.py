@@ -34,7 +34,7 @@ class BrokerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -74,10 +74,15 @@ class BrokerProcess:
         self._process.wait()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))  # Ten thousand partitions are as many files.
+
+
+def tree_memory_bytes(pid: int) -> int:
+    """What a process and all its children hold together: a page that several share counts once."""
+    return sum(map(_proportional_bytes, _tree(pid)))
 
 
 def _tree(pid: int) -> Iterator[int]:
@@ -103,6 +108,14 @@ def _resident_bytes(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+def _proportional_bytes(pid: int) -> int:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _disk_read_bytes(pid: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from benchmarks.page_cache import memory_bytes
-from benchmarks.peers import ApacheKafka, Ottla, Peer
+from benchmarks.peers import Ottla, Peer
 from benchmarks.rounds import Outcome
 from ottla.client import librdkafka
 
@@ -38,7 +38,7 @@ def machine_facts(peers: Sequence[Peer], *, quick: bool) -> dict[str, Any]:
 def append_results(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     for outcome in outcomes:
-        ours, theirs = outcome.median_of(Ottla.name), outcome.median_of(ApacheKafka.name)
+        ours, theirs = outcome.median_of(Ottla.name), outcome.median_of(outcome.scenario.rival)
         line = {
             **facts,
             "scenario": outcome.scenario.name,
@@ -59,7 +59,7 @@ def is_met(outcome: Outcome) -> bool | None:
     ours = outcome.median_of(Ottla.name)
     if outcome.metric.goal is None or ours is None:
         return None
-    return outcome.metric.goal.is_met(ours=ours, peers=outcome.median_of(ApacheKafka.name))
+    return outcome.metric.goal.is_met(ours=ours, peers=outcome.median_of(outcome.scenario.rival))
 
 
 def table_of(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> Table:
@@ -70,7 +70,8 @@ def table_of(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> Table:
         caption=f"{facts['cores']} × {facts['processor']}, {facts['memory_gib']} GiB; medians (least – greatest)",
     )
     table.add_column("what")
-    for heading in (ApacheKafka.name, Ottla.name, "ratio", "goal"):
+    rival = outcomes[0].scenario.rival if outcomes else ""
+    for heading in (rival, Ottla.name, "ratio", "goal"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for outcome in outcomes:
@@ -80,15 +81,15 @@ def table_of(outcomes: Sequence[Outcome], facts: dict[str, Any]) -> Table:
 
 def line_of(outcome: Outcome) -> str:
     what, theirs, ours, ratio, *_ = _cells(outcome, judged=False)
-    return f"{what}: {ApacheKafka.name} {theirs}, {Ottla.name} {ours}, ratio {ratio}"
+    return f"{what}: {outcome.scenario.rival} {theirs}, {Ottla.name} {ours}, ratio {ratio}"
 
 
 def _cells(outcome: Outcome, *, judged: bool) -> tuple[str, ...]:
-    ours, theirs = outcome.median_of(Ottla.name), outcome.median_of(ApacheKafka.name)
+    ours, theirs = outcome.median_of(Ottla.name), outcome.median_of(outcome.scenario.rival)
     verdict = {True: "[green]✓[/]", False: "[red]missed[/]", None: ""}[is_met(outcome) if judged else None]
     return (
         f"{outcome.metric.title} [dim]{outcome.metric.unit}[/]",
-        _spread(outcome.values.get(ApacheKafka.name)),
+        _spread(outcome.values.get(outcome.scenario.rival)),
         _spread(outcome.values.get(Ottla.name)),
         f"{ours / theirs:.2f}" if ours is not None and theirs else "–",
         str(outcome.metric.goal or ""),

@@ -19,6 +19,7 @@ from sim.group_scenario import GroupScenario
 from sim.log_scenario import COMPACTED, LogScenario
 from sim.metadata_scenario import MetadataScenario
 from sim.node_scenario import NodeScenario
+from sim.raft_scenario import RaftScenario
 from sim.transaction_scenario import TransactionScenario
 
 
@@ -34,6 +35,7 @@ SCENARIOS: Final[dict[str, Callable[[int], Scenario]]] = {
     "log": LogScenario,
     "compacted-log": lambda seed: LogScenario(seed, COMPACTED),
     "metadata": MetadataScenario,
+    "raft": RaftScenario,
     "node": lambda seed: NodeScenario(seed, is_power_safe=seed % 2 == 0),
     "transactions": lambda seed: TransactionScenario(
         seed, version=1 if seed % 4 == 3 else 2, is_power_safe=seed % 2 == 0

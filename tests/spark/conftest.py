@@ -1,4 +1,8 @@
-"""One broker and one Spark session (a JVM takes seconds to start) for all tests here."""
+"""One broker and one Spark session (a JVM takes seconds to start) for all tests here.
+
+With OTTLA_SPARK_BOOTSTRAP=host:port the tests run against that broker: against Apache Kafka, they show that source, sink
+and pipelines are clients of the Kafka protocol and nothing else. What needs our broker takes `ottla_broker`.
+"""
 
 import os
 import sys
@@ -10,12 +14,23 @@ import pytest
 
 import ottla.testing
 from ottla.testing import Broker
+from tests.spark.brokers import AnyBroker, ForeignBroker
+
+FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_SPARK_BOOTSTRAP")
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[Broker]:
-    with ottla.testing.broker() as started:
+def ottla_broker() -> Iterator[Broker]:
+    with ottla.testing.broker(config={"log.cleaner.backoff.ms": 100}) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def broker(request: pytest.FixtureRequest) -> AnyBroker:
+    if FOREIGN_BOOTSTRAP:
+        return ForeignBroker(FOREIGN_BOOTSTRAP)
+    started: Broker = request.getfixturevalue("ottla_broker")
+    return started
 
 
 @pytest.fixture(scope="session")

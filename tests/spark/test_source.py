@@ -8,41 +8,12 @@ import pytest
 
 from ottla.base.types import TopicPartition
 from ottla.client import Admin, Producer
-from ottla.testing import Broker
-
-T0_MS = 1_700_000_000_000
-
-
-def filled(broker: Broker, topic: str, count: int, *, partitions: int = 2, **options: Any) -> None:
-    """`count` records, the n-th with key and value n, to partition n % partitions, one second after the other."""
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        if topic not in admin.list_topics():
-            admin.create_topic(topic, partitions)
-    with Producer(bootstrap_servers=broker.bootstrap_servers, **options) as producer:
-        for number in range(count):
-            producer.send(
-                topic,
-                key=f"k{number}".encode(),
-                value=f"v{number}".encode(),
-                partition=number % partitions,
-                timestamp_ms=T0_MS + 1000 * number,
-                headers=[("n", str(number).encode())],
-            )
-
-
-def reader(spark: Any, broker: Broker, topic: str, **options: object) -> Any:
-    frame = spark.read.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap_servers)
-    for name, value in {"subscribe": topic, **options}.items():
-        frame = frame.option(name, value)
-    return frame.load()
-
-
-def values(frame: Any) -> list[str]:
-    return sorted(row["value"].decode() for row in frame.select("value").collect())
+from tests.spark.brokers import AnyBroker
+from tests.spark.source_topics import T0_MS, committed, create, filled, reader, stream, values
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_batch_query_reads_every_record_with_all_columns(spark: Any, broker: Broker, codec: str) -> None:
+def test_a_batch_query_reads_every_record_with_all_columns(spark: Any, broker: AnyBroker, codec: str) -> None:
     topic = f"batch-{codec}"
     filled(broker, topic, 10, compression_type=codec)
     frame = reader(spark, broker, topic, includeHeaders="true")
@@ -55,7 +26,7 @@ def test_a_batch_query_reads_every_record_with_all_columns(spark: Any, broker: B
     assert [(one["key"], one["value"]) for one in row["headers"]] == [("n", b"5")]
 
 
-def test_bounds_by_offset_timestamp_and_group(spark: Any, broker: Broker) -> None:
+def test_bounds_by_offset_timestamp_and_group(spark: Any, broker: AnyBroker) -> None:
     filled(broker, "bounds", 10)
     bounds = {
         "startingOffsets": '{"bounds": {"0": 2, "1": -2}}',
@@ -64,13 +35,12 @@ def test_bounds_by_offset_timestamp_and_group(spark: Any, broker: Broker) -> Non
     some = reader(spark, broker, "bounds", **bounds)
     assert values(some) == ["v1", "v4", "v6", "v8"]
     assert values(reader(spark, broker, "bounds", startingTimestamp=T0_MS + 7000)) == ["v7", "v8", "v9"]
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.alter_group_offsets("sparks", {TopicPartition("bounds", 0): 4})
+    committed(broker, "sparks", {TopicPartition("bounds", 0): 4})
     from_group = reader(spark, broker, "bounds", startingOffsets="group:sparks")
     assert values(from_group) == ["v1", "v3", "v5", "v7", "v8", "v9"]
 
 
-def test_chosen_columns_and_more_tasks_than_partitions(spark: Any, broker: Broker) -> None:
+def test_chosen_columns_and_more_tasks_than_partitions(spark: Any, broker: AnyBroker) -> None:
     filled(broker, "columns", 40)
     frame = reader(spark, broker, "columns", columns="offset,value", minPartitions=6)
     assert frame.columns == ["offset", "value"]
@@ -78,7 +48,7 @@ def test_chosen_columns_and_more_tasks_than_partitions(spark: Any, broker: Broke
     assert len(values(frame)) == 40
 
 
-def test_aborted_records_are_not_read(spark: Any, broker: Broker) -> None:
+def test_aborted_records_are_not_read(spark: Any, broker: AnyBroker) -> None:
     filled(broker, "transactions", 2, partitions=1)
     with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="spark-test") as producer:
         producer.init_transactions()
@@ -92,7 +62,7 @@ def test_aborted_records_are_not_read(spark: Any, broker: Broker) -> None:
     assert values(everything) == ["aborted", "committed", "v0", "v1"]
 
 
-def test_lost_records_are_told_unless_they_may_be(spark: Any, broker: Broker) -> None:
+def test_lost_records_are_told_unless_they_may_be(spark: Any, broker: AnyBroker) -> None:
     filled(broker, "lost", 10, partitions=1)
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition("lost", 0): 6})
@@ -103,16 +73,17 @@ def test_lost_records_are_told_unless_they_may_be(spark: Any, broker: Broker) ->
 
 
 def test_a_stream_goes_on_where_its_checkpoint_ends(
-    spark: Any, broker: Broker, checkpoint: str, tmp_path: Path
+    spark: Any, broker: AnyBroker, checkpoint: str, tmp_path: Path
 ) -> None:
     """In micro-batches of the size asked for, with its progress to be seen by lag tools in a group."""
     filled(broker, "stream", 20)
     sink = str(tmp_path / "rows")
 
     def run() -> list[int]:
-        frame = spark.readStream.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        frame = frame.option("subscribe", "stream").option("maxOffsetsPerTrigger", 8).option("kafka.group.id", "lag")
-        rows = frame.load().selectExpr("cast(value as string) value", "partition", "offset")
+        options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 8, "kafka.group.id": "lag"}
+        rows = stream(spark, broker, "stream", **options).selectExpr(
+            "cast(value as string) value", "partition", "offset"
+        )
         query = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint).option("path", sink)
         done = query.trigger(availableNow=True).start()
         done.awaitTermination(120)
@@ -124,10 +95,30 @@ def test_a_stream_goes_on_where_its_checkpoint_ends(
     rows = spark.read.parquet(sink).collect()
     assert len(rows) == len({(row["partition"], row["offset"]) for row in rows}) == 24
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        committed = admin.list_group_offsets("lag")
-    assert {partition.partition: found.offset for partition, found in committed.items()} == {0: 12, 1: 12}
+        seen_by_tools = admin.list_group_offsets("lag")
+    assert {partition.partition: found.offset for partition, found in seen_by_tools.items()} == {0: 12, 1: 12}
 
 
-def test_a_wrong_option_is_told_at_once(spark: Any, broker: Broker) -> None:
+def test_a_wrong_option_is_told_at_once(spark: Any, broker: AnyBroker) -> None:
     with pytest.raises(Exception, match="unknown options: maxoffsetpertrigger"):
         reader(spark, broker, "columns", maxOffsetPerTrigger=5).printSchema()
+
+
+def test_an_empty_topic_is_no_rows(spark: Any, broker: AnyBroker) -> None:
+    create(broker, "empty", 2)
+    assert values(reader(spark, broker, "empty")) == []
+
+
+def test_a_query_may_name_the_columns_as_its_schema(spark: Any, broker: AnyBroker) -> None:
+    filled(broker, "named-schema", 3, partitions=1)
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "named-schema"}
+    frame = spark.read.format("ottla").schema("offset bigint, key binary").options(**options).load()
+    assert [tuple(row) for row in frame.collect()] == [(0, b"k0"), (1, b"k1"), (2, b"k2")]
+
+
+def test_the_source_can_be_a_view_in_sql(spark: Any, broker: AnyBroker) -> None:
+    filled(broker, "view", 4, partitions=1)
+    options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe 'view', valueFormat 'string'"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW view_of_topic USING ottla OPTIONS ({options})")
+    (row,) = spark.sql("SELECT max(value) AS last, count(*) AS count FROM view_of_topic").collect()
+    assert (row["last"], row["count"]) == ("v3", 4)

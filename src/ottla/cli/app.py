@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperGroup
 
 import ottla
-from ottla.cli import bench, cluster, consume, group, log_dump, produce, server, topic, txn
+from ottla.cli import bench, cdc, cluster, consume, group, log_dump, pipeline, produce, server, topic, txn
 from ottla.cli.errors import Failure
 from ottla.cli.options import AsJson, examples
 from ottla.cli.output import complain, print_json
@@ -59,6 +59,8 @@ for name, command in (("up", server.up), ("serve", server.serve)):
 app.command("produce", epilog=produce.EXAMPLES, rich_help_panel=RECORDS)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLES, rich_help_panel=RECORDS)(consume.consume)
 app.command("bench", epilog=bench.EXAMPLES, rich_help_panel=RECORDS)(bench.bench)
+app.add_typer(pipeline.app, name="pipeline", rich_help_panel=RECORDS)
+app.add_typer(cdc.app, name="cdc", rich_help_panel=RECORDS)
 app.add_typer(topic.app, name="topic", rich_help_panel=ADMINISTRATION)
 app.add_typer(group.app, name="group", rich_help_panel=ADMINISTRATION)
 app.add_typer(txn.app, name="txn", rich_help_panel=ADMINISTRATION)

@@ -1,64 +1,83 @@
-"""The columns of a topic in Spark: names and types of the official Kafka connector, so that a query need not change."""
+"""The columns of a topic in Spark: names and types of the official Kafka connector, so that a query need not change.
+
+`keyFormat` and `valueFormat` give `key` and `value` other types, `badRecords=column` adds `error`. A query that wants
+less says so with the option `columns` or with `.schema(…)`: Spark has no way to tell a Python source what it needs.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
 
-from ottla.base.types import TopicPartition
-from ottla.spark.record_columns import HEADERS_TYPE, RecordColumns
-from ottla.spark.source_options import COLUMNS, SourceOptions
+from ottla.spark.arrow_types import arrow_type_of
+from ottla.spark.source_options import (
+    COLUMNS,
+    ERROR_COLUMN,
+    BadRecords,
+    FieldFormat,
+    Format,
+    OptionError,
+    SourceOptions,
+)
 
-# Column -> its type in Spark and in Arrow. Spark refuses an Arrow schema that differs in the least.
-_TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
-    "key": ("binary", pa.binary()),
-    "value": ("binary", pa.binary()),
-    "topic": ("string", pa.string()),
-    "partition": ("int", pa.int32()),
-    "offset": ("bigint", pa.int64()),
-    "timestamp": ("timestamp", pa.timestamp("us", "UTC")),
-    "timestampType": ("int", pa.int32()),
-    "headers": ("array<struct<key: string, value: binary>>", HEADERS_TYPE),
+# Column -> its type, as Spark writes it.
+_TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+    ERROR_COLUMN: "string",
 }
 
 
-def column_names(options: SourceOptions) -> Sequence[str]:
+def spark_schema(options: SourceOptions) -> str:
+    """What a query gets that names no schema."""
+    names = list(_names(options))
+    if options.bad_records is BadRecords.COLUMN:
+        names.append(ERROR_COLUMN)
+    return ", ".join(f"{name} {_spark_type(name, options)}" for name in names)
+
+
+def _names(options: SourceOptions) -> Sequence[str]:
     if options.columns:
         return options.columns
     return [name for name in COLUMNS if name != "headers" or options.include_headers]
 
 
-def spark_schema(options: SourceOptions) -> str:
-    return ", ".join(f"{name} {_TYPES[name][0]}" for name in column_names(options))
+def _spark_type(name: str, options: SourceOptions) -> str:
+    given = format_of(name, options)
+    if given.kind is not Format.JSON:
+        return _TYPES[name] if given.kind is Format.BINARY else "string"
+    if not given.schema:
+        raise OptionError(f'{name}Format=json needs a schema: .option("{name}Schema", "id bigint, city string")')
+    return f"struct<{given.schema}>"
 
 
-def record_batch(
-    columns: RecordColumns, partition: TopicPartition, names: Sequence[str], rows: slice | None = None
-) -> pa.RecordBatch:
-    """The named columns as Spark wants them."""
-    count = len(columns)
-    arrays = [_array(name, columns, partition, count) for name in names]
-    schema = pa.schema([pa.field(name, _TYPES[name][1]) for name in names])
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return batch if rows is None else batch.slice(rows.start, rows.stop - rows.start)
-
-
-def _array(name: str, columns: RecordColumns, partition: TopicPartition, count: int) -> pa.Array:
+def format_of(name: str, options: SourceOptions) -> FieldFormat:
     match name:
         case "key":
-            return columns.keys
+            return options.key_format
         case "value":
-            return columns.values
-        case "topic":
-            return pa.repeat(pa.scalar(partition.topic), count)
-        case "partition":
-            return pa.repeat(pa.scalar(partition.partition, pa.int32()), count)
-        case "offset":
-            return pa.array(columns.offsets)
-        case "timestamp":
-            return pa.array(columns.timestamps_ms * np.int64(1000)).cast(_TYPES["timestamp"][1])
-        case "timestampType":
-            return pa.array(columns.timestamp_types)
+            return options.value_format
         case _:
-            return columns.headers
+            return FieldFormat()
+
+
+def arrow_schema(options: SourceOptions, schema: StructType) -> pa.Schema:
+    """What Spark expects from a reader with this schema, and it refuses what differs in the least."""
+    return pa.schema([_checked_field(field, options) for field in schema.fields])
+
+
+def _checked_field(field: StructField, options: SourceOptions) -> pa.Field:
+    known = [name for name in _TYPES if name != ERROR_COLUMN or options.bad_records is BadRecords.COLUMN]
+    if field.name not in known:
+        raise OptionError(f"there is no column {field.name}, only {', '.join(known)}")
+    named = field.dataType.simpleString()
+    if format_of(field.name, options).kind is not Format.JSON and named != _spark_type(field.name, options):
+        raise OptionError(f"the column {field.name} is {_spark_type(field.name, options)}, not {named}")
+    return pa.field(field.name, arrow_type_of(field.dataType), nullable=field.nullable)

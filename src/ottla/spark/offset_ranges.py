@@ -6,15 +6,13 @@ proportion to what waits in each, as the official connector does, so that no par
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from ottla.base.types import Offset, TopicPartition
+from ottla.spark.byte_profile import ByteProfile, LookAt, measure, reach
 
 Offsets = Mapping[TopicPartition, Offset]
-
-BYTES_PER_OFFSET_UNKNOWN: Final = 1024.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,55 +25,35 @@ class OffsetRange:
 
 
 def limit_offsets(start: Offsets, end: Offsets, max_offsets: int | None) -> dict[TopicPartition, Offset]:
-    return _limit(start, end, max_offsets, {})
+    waiting = sum(last - start[one] for one, last in end.items())
+    if max_offsets is None or waiting <= max_offsets:
+        return dict(end)
+    share = max_offsets / waiting
+    # Rounded up, or a partition with little would never get on.
+    return {one: start[one] + math.ceil((last - start[one]) * share) for one, last in end.items()}
 
 
 def limit_bytes(
-    start: Offsets, end: Offsets, max_bytes: int | None, bytes_per_offset: Mapping[TopicPartition, float]
+    start: Offsets, end: Offsets, max_bytes: int, look_at: Callable[[TopicPartition], LookAt]
 ) -> dict[TopicPartition, Offset]:
-    known = [*bytes_per_offset.values()] or [BYTES_PER_OFFSET_UNKNOWN]
-    mean = sum(known) / len(known)
-    return _limit(start, end, max_bytes, {one: bytes_per_offset.get(one, mean) for one in end})
-
-
-def _limit(
-    start: Offsets, end: Offsets, most: int | None, weights: Mapping[TopicPartition, float]
-) -> dict[TopicPartition, Offset]:
-    waiting = {one: (end[one] - start.get(one, end[one])) * weights.get(one, 1.0) for one in end}
-    total = sum(waiting.values())
-    if most is None or total <= most:
+    profiles = {one: measure(start[one], last, look_at(one)) for one, last in end.items() if last > start[one]}
+    waiting_bytes = sum(profile.total_bytes for profile in profiles.values())
+    if waiting_bytes <= max_bytes:
         return dict(end)
-    share = most / total
-    limited: dict[TopicPartition, Offset] = {}
-    for one, last in end.items():
-        first = start.get(one, last)
-        # Rounded up, or a partition with little would never get on.
-        limited[one] = min(last, first + math.ceil((last - first) * share))
-    return limited
+    share = max_bytes / waiting_bytes
+    cuts = {one: reach(profile, profile.total_bytes * share, look_at(one)) for one, profile in profiles.items()}
+    return {**end, **cuts}
 
 
-def split(
-    start: Offsets,
-    end: Offsets,
-    *,
-    min_ranges: int,
-    max_bytes: int,
-    bytes_per_offset: Mapping[TopicPartition, float],
-) -> list[OffsetRange]:
+def split(profiles: Mapping[TopicPartition, ByteProfile], *, min_ranges: int, max_bytes: int) -> list[OffsetRange]:
     """Ranges of at most about `max_bytes`, and at least `min_ranges` where there are as many offsets."""
-    sizes = {
-        one: (last - start[one]) * bytes_per_offset.get(one, BYTES_PER_OFFSET_UNKNOWN)
-        for one, last in end.items()
-        if last > start[one]
-    }
-    total = sum(sizes.values())
-    if total <= 0:
-        return []
-    piece_bytes = min(max_bytes, total / min_ranges)
+    total_bytes = sum(profile.total_bytes for profile in profiles.values())
+    piece_bytes = max(1.0, min(max_bytes, total_bytes / min_ranges))
     ranges: list[OffsetRange] = []
-    for one, size in sizes.items():
-        first, last = start[one], end[one]
-        pieces = min(max(1, math.ceil(size / piece_bytes - 1e-9)), last - first)
-        edges = [first + (last - first) * number // pieces for number in range(pieces + 1)]
+    for one, profile in profiles.items():
+        first, last = profile.offsets[0], profile.offsets[-1]
+        pieces = max(1, min(math.ceil(profile.total_bytes / piece_bytes - 1e-9), last - first))
+        inner = (profile.offset_at(profile.total_bytes * number / pieces) for number in range(1, pieces))
+        edges = sorted({first, *inner, last})
         ranges += [OffsetRange(one, low, high) for low, high in itertools.pairwise(edges)]
     return ranges

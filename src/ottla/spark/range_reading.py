@@ -4,20 +4,23 @@ Gaps (compacted records, transaction markers, aborted data) are no loss. Loss is
 does, or when the log ends before the range: then the task fails, or goes on with what there is (`failOnDataLoss`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from ottla.base.types import Offset
 from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.fetching import Fetched, PartitionReader, committed_only, data_only
 from ottla.client.raw.offsets import EARLIEST, list_offsets
-from ottla.spark.columns import column_names, record_batch
+from ottla.client.raw.patience import patiently
+from ottla.spark.data_loss import tell_lost
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.record_columns import decode_columns
+from ottla.spark.row_batches import RowBatches
 from ottla.spark.source_options import SourceOptions
+from ottla.spark.topic_offsets import PASSING
+from ottla.wire.records import Batch
 
 FETCH_BYTES: Final = 4 << 20
 
@@ -25,11 +28,7 @@ _clusters: dict[str, Cluster] = {}
 """Workers are used again for further tasks, and so are their connections."""
 
 
-class DataLost(Exception):
-    """Offsets that were to be read are gone."""
-
-
-def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(options: SourceOptions, schema: pa.Schema, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     cluster = _cluster(options)
     reader = PartitionReader(
         cluster,
@@ -38,43 +37,39 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
         fetch_bytes=FETCH_BYTES,
         timeout_s=options.timeout_seconds,
     )
-    names = column_names(options)
+    rows = RowBatches(options, schema, wanted.partition)
     offset = _first_offset(cluster, options, wanted)
     while offset < wanted.end:
         fetched = reader.fetch(offset)
         if fetched.batches:
-            batch = _visible(options, wanted, fetched, names, offset)
-            if batch is not None:
-                yield batch
+            visible = _visible(options, fetched)
+            # Whole batches were fetched: some of their records may lie outside the range.
+            records = decode_columns(visible, with_headers=rows.needs_headers).between(offset, wanted.end)
+            if len(records):
+                yield rows.build(records)
             offset = fetched.next_offset
         elif fetched.end_offset < wanted.end:
-            _lost(options, f"{wanted.partition} ends at {fetched.end_offset}, before {wanted.end}")
+            tell_lost(options, f"{wanted.partition} ends at {fetched.end_offset}, before {wanted.end}")
             return
 
 
-def _visible(
-    options: SourceOptions, wanted: OffsetRange, fetched: Fetched, names: Sequence[str], offset: Offset
-) -> pa.RecordBatch | None:
-    """The rows of a fetch that belong to the range; whole batches were fetched, so some may not."""
-    found = fetched.batches
-    visible = committed_only(found, fetched.aborted) if options.read_committed else data_only(found)
-    columns = decode_columns(visible, with_headers="headers" in names)
-    low, high = (int(edge) for edge in np.searchsorted(columns.offsets, [offset, wanted.end]))
-    return record_batch(columns, wanted.partition, names, slice(low, high)) if high > low else None
+def _visible(options: SourceOptions, fetched: Fetched) -> list[Batch]:
+    if options.read_committed:
+        return committed_only(fetched.batches, fetched.aborted)
+    return data_only(fetched.batches)
 
 
 def _first_offset(cluster: Cluster, options: SourceOptions, wanted: OffsetRange) -> Offset:
     """The range's start, or where the log begins by now."""
-    found = list_offsets(cluster, {wanted.partition: EARLIEST}, read_committed=options.read_committed)
-    earliest = found[wanted.partition] or 0
+
+    def ask() -> Offset | None:
+        earliest = {wanted.partition: EARLIEST}
+        return list_offsets(cluster, earliest, read_committed=options.read_committed)[wanted.partition]
+
+    earliest = patiently(ask, passing=PASSING, timeout_s=options.timeout_seconds) or 0
     if earliest > wanted.start:
-        _lost(options, f"{wanted.partition} begins at {earliest}, behind {wanted.start}")
+        tell_lost(options, f"{wanted.partition} begins at {earliest}, behind {wanted.start}")
     return max(earliest, wanted.start)
-
-
-def _lost(options: SourceOptions, what: str) -> None:
-    if options.fail_on_data_loss:
-        raise DataLost(f"{what}: records that were to be read are gone. Set failOnDataLoss=false to go on without them")
 
 
 def _cluster(options: SourceOptions) -> Cluster:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.base.errors import ProtocolError
+from ottla.base.types import Offset
 from ottla.wire.batch import HEADER_BYTES, Batch, TimestampType, check_crc
 from ottla.wire.compression import Codec, decompress
 from ottla.wire.record_reader import DECOMPRESSED_BYTES_MAX, headers_at
@@ -42,6 +43,20 @@ class RecordColumns:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def between(self, low: Offset, high: Offset) -> "RecordColumns":
+        """The records of [low, high)."""
+        first, last = (int(edge) for edge in np.searchsorted(self.offsets, [low, high]))
+        if last - first == len(self):
+            return self
+        return RecordColumns(
+            offsets=self.offsets[first:last],
+            timestamps_ms=self.timestamps_ms[first:last],
+            timestamp_types=self.timestamp_types[first:last],
+            keys=self.keys[first:last],
+            values=self.values[first:last],
+            headers=None if self.headers is None else self.headers[first:last],
+        )
 
 
 def decode_columns(found: Sequence[Batch], *, with_headers: bool = False) -> RecordColumns:

@@ -1,12 +1,13 @@
 """The options of a source, by the official connector's names; keys are read without regard to case, as Spark does.
 
 An unknown or contradictory option is refused with the reason before anything is read: a misspelled limit that is
-silently ignored is found in production.
+silently ignored is found in production. Only what tunes Java's consumer is passed over: there is none here to tune.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, Self
 
 from ottla.base.types import Offset, TimestampMs, TopicPartition
@@ -17,14 +18,65 @@ GROUP_PREFIX: Final = "group:"
 TASK_BYTES_DEFAULT: Final = 128 << 20
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+ERROR_COLUMN: Final = "error"
 
-_IGNORED: Final = frozenset({"kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms"})
+_IGNORED: Final = frozenset(
+    {
+        "groupidprefix",
+        "kafkaconsumer.polltimeoutms",
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "kafka.client.dns.lookup",
+        "kafka.client.id",
+        "kafka.connections.max.idle.ms",
+        "kafka.default.api.timeout.ms",
+        "kafka.fetch.max.bytes",
+        "kafka.fetch.max.wait.ms",
+        "kafka.fetch.min.bytes",
+        "kafka.heartbeat.interval.ms",
+        "kafka.max.partition.fetch.bytes",
+        "kafka.max.poll.interval.ms",
+        "kafka.max.poll.records",
+        "kafka.metadata.max.age.ms",
+        "kafka.receive.buffer.bytes",
+        "kafka.reconnect.backoff.max.ms",
+        "kafka.reconnect.backoff.ms",
+        "kafka.request.timeout.ms",
+        "kafka.retry.backoff.ms",
+        "kafka.send.buffer.bytes",
+        "kafka.session.timeout.ms",
+    }
+)
+_NEEDS_REGISTRY: Final = frozenset({"avro", "protobuf"})
 _TRUE: Final = frozenset({"true", "1"})
 _FALSE: Final = frozenset({"false", "0"})
 
 
 class OptionError(ValueError):
     """An option that is unknown, malformed, or contradicts another."""
+
+
+class Format(StrEnum):
+    """What the bytes of a key or value are read as."""
+
+    BINARY = "binary"
+    STRING = "string"
+    JSON = "json"
+
+
+class BadRecords(StrEnum):
+    """What becomes of a record whose key or value is not what its format says."""
+
+    FAIL = "fail"
+    COLUMN = "column"
+    DEAD_LETTER = "deadLetter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFormat:
+    kind: Format = Format.BINARY
+    schema: str = ""
+    """Spark DDL, only with JSON; empty where the query names it with `.schema(…)`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +109,25 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     columns: tuple[str, ...] = ()
+    key_format: FieldFormat = field(default_factory=FieldFormat)
+    value_format: FieldFormat = field(default_factory=FieldFormat)
+    bad_records: BadRecords = BadRecords.FAIL
+    dead_letter_topic: str = ""
+    push_filters: bool = False
     group_id: str = ""
     read_committed: bool = True
     timeout_seconds: float = 60.0
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Self:
-        return cls(**_Parser({key.lower(): value for key, value in options.items()}).parsed())
+    def parse(cls, options: Mapping[str, str], *, streaming: bool = False) -> Self:
+        """A stream begins at the end unless told otherwise and has no end of its own, as with the official connector."""
+        lowered = {key.lower(): value for key, value in options.items()}
+        if streaming:
+            lowered = {"startingoffsets": LATEST, **lowered}
+            endings = sorted(key for key in lowered if key.startswith("ending"))
+            if endings:
+                raise OptionError(f"{endings[0]} is for batch reads: a stream has no end")
+        return cls(**_Parser(lowered).parsed())
 
 
 class _Parser:
@@ -73,33 +137,23 @@ class _Parser:
         self._options = options
 
     def parsed(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {
+        fields = {
             "bootstrap_servers": self._required("kafka.bootstrap.servers"),
             **self._subscription(),
-            "starting": self._bound("starting"),
-            "ending": self._bound("ending"),
-            "unmatched_timestamp_is_latest": self._choice(
-                "startingoffsetsbytimestampstrategy", "error", ("error", "latest")
-            )
-            == "latest",
-            "max_offsets_per_trigger": self._count("maxoffsetspertrigger"),
-            "max_bytes_per_trigger": self._count("maxbytespertrigger"),
-            "min_offsets_per_trigger": self._count("minoffsetspertrigger"),
-            "max_trigger_delay_seconds": _seconds(self._take("maxtriggerdelay") or "15m"),
-            "min_partitions": self._count("minpartitions") or 1,
-            "max_bytes_per_task": self._count("maxbytespertask") or TASK_BYTES_DEFAULT,
+            **self._bounds(),
+            **self._limits(),
+            **self._shape(),
+            **self._bad_records(),
             "fail_on_data_loss": self._flag("failondataloss", default=True),
-            "include_headers": self._flag("includeheaders", default=False),
-            "columns": self._columns(),
+            "push_filters": self._flag("pushfilters", default=False),
             "group_id": self._take("kafka.group.id") or "",
             "read_committed": self._choice(
                 "kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted")
             )
             == "read_committed",
         }
+        self._check_security()
         self._check_rest()
-        if fields["columns"] and "headers" in fields["columns"]:
-            fields["include_headers"] = True
         return fields
 
     def _take(self, key: str) -> str | None:
@@ -110,6 +164,8 @@ class _Parser:
         if not value:
             raise OptionError(f"the option {key} is missing: .option({key!r}, 'host:port')")
         return value
+
+    # -- what is read ------------------------------------------------------------------------------------------------
 
     def _subscription(self) -> dict[str, Any]:
         topics, pattern, assigned = (self._take(key) for key in ("subscribe", "subscribepattern", "assign"))
@@ -124,6 +180,14 @@ class _Parser:
             "topics": tuple(_names(topics or "")),
             "topic_pattern": pattern or "",
             "assigned": tuple(partitions),
+        }
+
+    def _bounds(self) -> dict[str, Any]:
+        strategy = self._choice("startingoffsetsbytimestampstrategy", "error", ("error", "latest"))
+        return {
+            "starting": self._bound("starting"),
+            "ending": self._bound("ending"),
+            "unmatched_timestamp_is_latest": strategy == "latest",
         }
 
     def _bound(self, side: str) -> Bound:
@@ -146,12 +210,49 @@ class _Parser:
             return Bound(rule=text)
         return Bound(offsets=_by_partition(f"{side}Offsets", text))
 
-    def _columns(self) -> tuple[str, ...]:
-        names = tuple(_names(self._take("columns") or ""))
-        for name in names:
+    def _limits(self) -> dict[str, Any]:
+        return {
+            "max_offsets_per_trigger": self._count("maxoffsetspertrigger"),
+            "max_bytes_per_trigger": self._count("maxbytespertrigger"),
+            "min_offsets_per_trigger": self._count("minoffsetspertrigger"),
+            "max_trigger_delay_seconds": _seconds(self._take("maxtriggerdelay") or "15m"),
+            "min_partitions": self._count("minpartitions") or 1,
+            "max_bytes_per_task": self._count("maxbytespertask") or TASK_BYTES_DEFAULT,
+        }
+
+    # -- what becomes of it ------------------------------------------------------------------------------------------
+
+    def _shape(self) -> dict[str, Any]:
+        columns = tuple(_names(self._take("columns") or ""))
+        for name in columns:
             if name not in COLUMNS:
                 raise OptionError(f"columns: there is no column {name}, only {', '.join(COLUMNS)}")
-        return names
+        return {
+            "columns": columns,
+            "include_headers": self._flag("includeheaders", default=False) or "headers" in columns,
+            "key_format": self._format("key"),
+            "value_format": self._format("value"),
+        }
+
+    def _format(self, side: str) -> FieldFormat:
+        name = (self._take(f"{side}format") or Format.BINARY).lower()
+        schema = self._take(f"{side}schema") or ""
+        if name in _NEEDS_REGISTRY:
+            raise OptionError(f"{side}Format={name} comes with the schema registry, which is not there yet: use json")
+        if name not in set(Format):
+            raise OptionError(f"{side}Format={name}: one of {', '.join(Format)}")
+        if schema and name != Format.JSON:
+            raise OptionError(f"{side}Schema is the schema of JSON: set {side}Format=json")
+        return FieldFormat(kind=Format(name), schema=schema)
+
+    def _bad_records(self) -> dict[str, Any]:
+        choice = BadRecords(self._choice("badrecords", BadRecords.FAIL, tuple(BadRecords)))
+        topic = self._take("deadlettertopic") or ""
+        if bool(topic) != (choice is BadRecords.DEAD_LETTER):
+            raise OptionError("badRecords=deadLetter and deadLetterTopic=<topic> need each other")
+        return {"bad_records": choice, "dead_letter_topic": topic}
+
+    # -- kinds of values ---------------------------------------------------------------------------------------------
 
     def _count(self, key: str) -> int | None:
         text = self._take(key)
@@ -173,6 +274,11 @@ class _Parser:
         if value not in choices:
             raise OptionError(f"{key}={value}: one of {', '.join(choices)}")
         return value
+
+    def _check_security(self) -> None:
+        protocol = self._take("kafka.security.protocol") or "PLAINTEXT"
+        if protocol.upper() != "PLAINTEXT":
+            raise OptionError(f"kafka.security.protocol={protocol}: only PLAINTEXT listeners can be read as yet")
 
     def _check_rest(self) -> None:
         unknown = [key for key in self._options if key not in _IGNORED]

@@ -1,22 +1,39 @@
 """What a source asks the cluster while it plans: which partitions there are, where they begin and end, how large they are.
 
-Runs on the driver. Every look-up is one request to each leader, however many partitions it leads.
+Runs on the driver. Every look-up is one request to each leader, however many partitions it leads; only a look at the
+batches themselves is one for each. A broker that restarts or a leader that moves is waited for.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Self
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Self, TypeVar
 
+from ottla.base.errors import ErrorCode
 from ottla.base.types import Offset, TimestampMs, TopicPartition
+from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.cluster import Cluster
+from ottla.client.raw.fetching import PartitionReader
 from ottla.client.raw.group_offsets import commit_offsets, fetch_offsets
 from ottla.client.raw.offsets import EARLIEST, LATEST, list_offsets
+from ottla.client.raw.patience import COORDINATOR_PASSING, patiently
+from ottla.spark.byte_profile import Look, LookAt
 from ottla.spark.source_options import EARLIEST as EARLIEST_RULE
 from ottla.spark.source_options import GROUP_PREFIX, Bound, OptionError, SourceOptions
 from ottla.wire import api
-from ottla.wire.apis import ApiKey
 
 Offsets = dict[TopicPartition, Offset]
+T = TypeVar("T")
+
+PASSING: Final = COORDINATOR_PASSING | {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER.name,
+    ErrorCode.LEADER_NOT_AVAILABLE.name,
+    ErrorCode.FENCED_LEADER_EPOCH.name,
+    ErrorCode.UNKNOWN_LEADER_EPOCH.name,
+    ErrorCode.REPLICA_NOT_AVAILABLE.name,
+    ErrorCode.OFFSET_NOT_AVAILABLE.name,
+    ErrorCode.KAFKA_STORAGE_ERROR.name,
+}
+LOOK_BYTES: Final = 64 << 10  # The first batch comes whole, however large; further ones make small batches count.
 
 
 class TopicOffsets:
@@ -33,23 +50,39 @@ class TopicOffsets:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        return patiently(ask, passing=PASSING, timeout_s=self._options.timeout_seconds)
+
     # -- partitions --------------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[TopicPartition]:
-        options = self._options
-        if options.assigned:
-            return sorted(options.assigned)
-        topics = self._matching_topics() if options.topic_pattern else options.topics
-        return sorted(self._cluster.leaders(topics)) if topics else []
+        return self.partitions_and_ids()[0]
 
-    def _matching_topics(self) -> list[str]:
-        answer = self._cluster.metadata(None)
-        pattern = re.compile(self._options.topic_pattern)
-        return [
-            topic.name
-            for topic in answer.topics
-            if topic.name and not topic.is_internal and pattern.fullmatch(topic.name)
+    def partitions_and_ids(self) -> tuple[list[TopicPartition], dict[str, str]]:
+        """All that is to be read, and the id of each topic, by its name."""
+        topics = self._topics()
+        ids = {topic.name or "": topic.topic_id.hex for topic in topics}
+        if self._options.assigned:
+            return sorted(self._options.assigned), ids
+        partitions = [
+            TopicPartition(topic.name or "", one.partition_index) for topic in topics for one in topic.partitions
         ]
+        return sorted(partitions), ids
+
+    def _topics(self) -> list[api.MetadataResponse.MetadataResponseTopic]:
+        options = self._options
+        if options.topic_pattern:
+            pattern = re.compile(options.topic_pattern)
+            found = self._patiently(lambda: self._cluster.metadata(None)).topics
+            return [one for one in found if one.name and not one.is_internal and pattern.fullmatch(one.name)]
+        return self._patiently(lambda: self._named_topics(options.topics or {one.topic for one in options.assigned}))
+
+    def _named_topics(self, names: Iterable[str]) -> list[api.MetadataResponse.MetadataResponseTopic]:
+        topics = list(self._cluster.metadata(names).topics)
+        for topic in topics:
+            if topic.error_code != ErrorCode.NONE:
+                raise coded_error(topic.error_code, f"looking for the partitions of {topic.name}")
+        return topics
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
@@ -59,6 +92,17 @@ class TopicOffsets:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Up to where there is something to read: with read_committed the last stable offset."""
         return self._at_timestamp(dict.fromkeys(partitions, LATEST))
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Up to where there are records, decided or not."""
+        found = self._listed(dict.fromkeys(partitions, LATEST), read_committed=False)
+        return {partition: offset or 0 for partition, offset in found.items()}
+
+    def since(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: TimestampMs
+    ) -> dict[TopicPartition, Offset | None]:
+        """The first record at or after a time; None where there is none."""
+        return self._listed(dict.fromkeys(partitions, timestamp_ms), read_committed=self._options.read_committed)
 
     def starting(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._resolve(self._options.starting, list(partitions), if_nothing_after=None)
@@ -82,7 +126,7 @@ class TopicOffsets:
         return self.earliest(partitions) if bound.rule == EARLIEST_RULE else self.latest(partitions)
 
     def _by_timestamp(self, wanted: Mapping[TopicPartition, TimestampMs], if_nothing_after: Offsets | None) -> Offsets:
-        found = list_offsets(self._cluster, wanted, read_committed=self._options.read_committed)
+        found = self._listed(wanted, read_committed=self._options.read_committed)
         missing = [partition for partition, offset in found.items() if offset is None]
         if missing and if_nothing_after is None and not self._options.unmatched_timestamp_is_latest:
             raise OptionError(
@@ -93,53 +137,54 @@ class TopicOffsets:
         return {one: ends[one] if offset is None else offset for one, offset in found.items()}
 
     def _at_timestamp(self, wanted: Mapping[TopicPartition, TimestampMs]) -> Offsets:
-        found = list_offsets(self._cluster, wanted, read_committed=self._options.read_committed) if wanted else {}
+        found = self._listed(wanted, read_committed=self._options.read_committed)
         return {partition: offset or 0 for partition, offset in found.items()}
+
+    def _listed(
+        self, wanted: Mapping[TopicPartition, TimestampMs], *, read_committed: bool
+    ) -> dict[TopicPartition, Offset | None]:
+        if not wanted:
+            return {}
+        return self._patiently(lambda: list_offsets(self._cluster, wanted, read_committed=read_committed))
 
     # -- groups ------------------------------------------------------------------------------------------------------
 
     def _committed(self, group_id: str, partitions: list[TopicPartition]) -> Offsets:
         """What a group has committed; where it has nothing, the earliest."""
-        committed = fetch_offsets(self._cluster, group_id, partitions)
+        committed = self._patiently(lambda: fetch_offsets(self._cluster, group_id, partitions))
         missing = [partition for partition in partitions if partition not in committed]
         return {**committed, **self.earliest(missing)}
 
     def mirror(self, group_id: str, offsets: Offsets) -> None:
         """Commits for a group that has no members, so that lag tools see how far the query is."""
-        commit_offsets(self._cluster, group_id, offsets)
+        self._patiently(lambda: commit_offsets(self._cluster, group_id, offsets))
 
     # -- sizes -------------------------------------------------------------------------------------------------------
 
-    def bytes_per_offset(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, float]:
-        """The mean over each partition's log; a partition whose size nobody tells is left out."""
-        partitions = list(partitions)
-        first, end = self.earliest(partitions), self.latest(partitions)
-        sizes = self._sizes({partition.topic for partition in partitions})
-        return {
-            one: sizes[one] / (end[one] - first[one]) for one in partitions if one in sizes and end[one] > first[one]
-        }
+    def look_at(self, partition: TopicPartition) -> LookAt:
+        """See byte_profile.py."""
+        reader = PartitionReader(
+            self._cluster,
+            partition,
+            read_committed=self._options.read_committed,
+            fetch_bytes=LOOK_BYTES,
+            max_wait_ms=0,
+            timeout_s=self._options.timeout_seconds,
+        )
 
-    def _sizes(self, topics: set[str]) -> dict[TopicPartition, int]:
-        sizes: dict[TopicPartition, int] = {}
-        leaders = self._cluster.leaders(topics)
-        for address in {address for address in leaders.values() if address is not None}:
-            request = api.DescribeLogDirsRequest(
-                topics=[
-                    api.DescribeLogDirsRequest.DescribableLogDirTopic(
-                        topic=topic,
-                        partitions=[
-                            one.partition for one, at in leaders.items() if one.topic == topic and at == address
-                        ],
-                    )
-                    for topic in topics
-                ]
-            )
-            answer = self._cluster.ask(ApiKey.DESCRIBE_LOG_DIRS, request, api.DescribeLogDirsResponse, at=address)
-            for directory in answer.results:
-                for topic in directory.topics:
-                    for one in topic.partitions:
-                        sizes[TopicPartition(topic.name, one.partition_index)] = one.partition_size
-        return sizes
+        def look(offset: Offset) -> Look:
+            try:
+                found = reader.fetch(offset).batches
+            except ClientError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE.name:
+                    raise
+                found = ()  # Gone: the task that wants to read it decides whether that is an error.
+            if not found:
+                return Look(offset, offset + 1, 0)
+            start = min(offset, found[0].header.base_offset)
+            return Look(start, found[-1].header.next_offset, sum(len(batch.view) for batch in found))
+
+        return look
 
 
 def _check_named(what: str, named: Mapping[TopicPartition, int], partitions: list[TopicPartition]) -> None:

@@ -12,11 +12,19 @@ def parsed(**options: str) -> SourceOptions:
     return SourceOptions.parse({**LEAST, **options})
 
 
-def test_defaults_are_those_of_a_streaming_source_that_loses_nothing() -> None:
+def test_defaults_are_the_official_connectors_but_for_what_is_not_committed() -> None:
     options = parsed()
     assert options.topics == ("t",)
     assert (options.starting.rule, options.ending.rule) == ("earliest", "latest")
     assert options.fail_on_data_loss and options.read_committed and not options.include_headers
+
+
+def test_a_stream_begins_at_the_end_and_has_none() -> None:
+    assert SourceOptions.parse(LEAST, streaming=True).starting.rule == "latest"
+    told = SourceOptions.parse({**LEAST, "startingTimestamp": "5"}, streaming=True)
+    assert told.starting.timestamp_ms == 5
+    with pytest.raises(OptionError, match="endingoffsets is for batch reads"):
+        SourceOptions.parse({**LEAST, "endingOffsets": "latest"}, streaming=True)
 
 
 def test_names_are_read_without_regard_to_case() -> None:
@@ -40,6 +48,11 @@ def test_a_group_can_say_where_to_begin() -> None:
     assert parsed(startingOffsets="group:billing").starting.rule == "group:billing"
 
 
+def test_what_tunes_javas_consumer_is_passed_over() -> None:
+    tuned = {"kafka.max.poll.records": "5", "kafka.security.protocol": "PLAINTEXT", "groupIdPrefix": "p"}
+    assert SourceOptions.parse({**LEAST, **tuned}) == parsed()
+
+
 def test_headers_come_with_their_column() -> None:
     assert parsed(columns="value, headers").include_headers
 
@@ -60,6 +73,13 @@ def test_headers_come_with_their_column() -> None:
         ({**LEAST, "kafka.isolation.level": "dirty"}, "one of read_committed"),
         ({**LEAST, "maxTriggerDelay": "soon"}, "maxTriggerDelay"),
         ({**LEAST, "columns": "value,colour"}, "colour"),
+        ({**LEAST, "valueFormat": "avro"}, "comes with the schema registry"),
+        ({**LEAST, "keyFormat": "xml"}, "keyFormat=xml: one of binary, string, json"),
+        ({**LEAST, "valueSchema": "id bigint"}, "set valueFormat=json"),
+        ({**LEAST, "badRecords": "ignore"}, "one of fail, column, deadLetter"),
+        ({**LEAST, "badRecords": "deadLetter"}, "need each other"),
+        ({**LEAST, "deadLetterTopic": "d"}, "need each other"),
+        ({**LEAST, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_read(options: dict[str, str], reason: str) -> None:

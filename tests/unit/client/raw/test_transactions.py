@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.base.types import TopicPartition
-from ottla.client import Admin, ClientError
+from ottla.client import ClientError
 from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.producing import BatchSender
 from ottla.client.raw.topic_leaders import TopicLeaders
@@ -59,8 +59,6 @@ def test_a_handle_is_ended_from_elsewhere_and_the_end_can_be_repeated(
             other.end(handle, is_commit=False)
     assert not transactions.is_open(handle)
     assert transactions.open_handles(ottla_topic) == []
-    with Admin(bootstrap_servers=ottla_broker.bootstrap_servers) as admin:
-        assert ottla_topic in admin.list_topics()
 
 
 def test_taking_over_aborts_what_was_open_and_fences_who_had_it(

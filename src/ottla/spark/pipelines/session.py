@@ -1,0 +1,71 @@
+"""Spark sessions: one driver for all pipelines of a run, in it one session for each pipeline.
+
+A pipeline's session has its own views and SQL configuration. What is no SQL configuration belongs to the driver, and two
+pipelines that disagree about it cannot share one.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from ottla.spark.pipelines.definition import Pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SQL_PREFIX: Final = "spark.sql."
+
+_DRIVER: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # Its bar would be drawn over our table.
+    "spark.log.level": "FATAL",  # A failure is told by us, in a line; Spark would add pages.
+}
+_SESSION: Final = {
+    "spark.sql.session.timeZone": "UTC",  # Delta refuses Arrow data in any other zone's name.
+    "spark.sql.python.filterPushdown.enabled": "true",  # Off, a Python source that can push filters down fails.
+    # A driver killed within its first write to a checkpoint leaves a file there, which would stop every later one.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",  # The runner looks more often than 20 micro-batches pass.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+
+class ConflictingConf(ValueError):
+    """Two pipelines that cannot share a driver."""
+
+
+def start_driver(pipelines: Iterable[Pipeline], *, master: str, conf: Mapping[str, str]) -> "SparkSession":
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers take python3 from PATH otherwise.
+    from pyspark.sql import SparkSession
+
+    chosen = {**_DRIVER, **_SESSION, **_local_defaults(master), **shared_conf(pipelines), **conf}
+    builder = SparkSession.builder.master(master).appName("ottla pipeline")
+    return builder.config(map=dict(chosen)).getOrCreate()
+
+
+def _local_defaults(master: str) -> dict[str, str]:
+    """Spark's 200 shuffle partitions are meant for a cluster; here each would be a state store of its own."""
+    return {"spark.sql.shuffle.partitions": str(os.cpu_count() or 1)} if master.startswith("local") else {}
+
+
+def shared_conf(pipelines: Iterable[Pipeline]) -> dict[str, str]:
+    shared: dict[str, str] = {}
+    for pipeline in pipelines:
+        for name, value in pipeline.spark_conf.items():
+            if shared.setdefault(name, value) != value and not name.startswith(_SQL_PREFIX):
+                raise ConflictingConf(
+                    f"{pipeline.file}: {name} is {value}, and {shared[name]} in another pipeline, but one driver has one "
+                    "value: run them in two commands"
+                )
+    return shared
+
+
+def pipeline_session(driver: "SparkSession", pipeline: Pipeline, conf: Mapping[str, str]) -> "SparkSession":
+    session = driver.newSession()
+    for name, value in {**_SESSION, **pipeline.spark_conf, **conf}.items():
+        if name.startswith(_SQL_PREFIX) and session.conf.isModifiable(name):
+            session.conf.set(name, value)
+    return session

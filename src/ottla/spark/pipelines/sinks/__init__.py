@@ -1,0 +1,1 @@
+"""Where a pipeline writes to: one file a kind."""

@@ -1,0 +1,1 @@
+"""Where a pipeline reads from: one file a kind."""
