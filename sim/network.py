@@ -124,6 +124,9 @@ class SimulatedTransport:
             self._reading = True
             self._network.loop.call_soon(self._pump)
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._network.loop.call_soon(callback)
+
     def close(self) -> None:
         if self._closed:
             return

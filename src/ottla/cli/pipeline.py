@@ -21,6 +21,8 @@ from ottla.cli.options import AsJson, examples, key_values
 from ottla.cli.output import complain, counted, done, facts, plain, print_json, print_table, say
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from ottla.spark.pipelines.definition import Pipeline
     from ottla.spark.pipelines.runner import Runner
     from ottla.spark.pipelines.status_files import StateDirectory, Status
@@ -133,9 +135,9 @@ def explain(
 def plans(pipelines: "Sequence[Pipeline]", directory: "StateDirectory") -> list[str]:
     need("pyspark")
     from ottla.spark.pipelines.query import context_of, plan_of
-    from ottla.spark.pipelines.session import pipeline_session, start_driver
+    from ottla.spark.pipelines.session import pipeline_session
 
-    driver = start_driver(pipelines, master="local[1]", conf={})
+    driver = started(pipelines, "local[1]", {}, directory)
     try:
         return [
             plan_of(
@@ -175,13 +177,9 @@ def run(
     need("pyspark")
     from ottla.cli.pipeline_view import watching
     from ottla.spark.pipelines.runner import Runner
-    from ottla.spark.pipelines.session import ConflictingConf, start_driver
     from ottla.spark.pipelines.status_files import AlreadyRunning, State
 
-    try:
-        driver = start_driver(pipelines, master=master, conf=chosen)
-    except ConflictingConf as error:
-        raise Failure(str(error), exit_code=INVALID) from error
+    driver = started(pipelines, master, chosen, state_directory(state))
     try:
         with watching() as view:
             runner = Runner(
@@ -205,6 +203,19 @@ def run(
             f"{counted(len(failed), 'pipeline')} failed: {', '.join(failed)}; "
             f"{state_directory(state).failure_file(failed[0])} has the details"
         )
+
+
+def started(
+    pipelines: "Sequence[Pipeline]", master: str, conf: dict[str, str], directory: "StateDirectory"
+) -> "SparkSession":
+    from ottla.spark.pipelines.session import CannotStart, ConflictingConf, start_driver
+
+    try:
+        return start_driver(pipelines, master=master, conf=conf, log=directory.spark_log)
+    except ConflictingConf as error:
+        raise Failure(str(error), exit_code=INVALID) from error
+    except CannotStart as error:
+        raise Failure(str(error)) from error
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from ottla.server.request_memory import SCRATCH_BYTES, RequestMemory, Scratch, r
 
 logger = logging.getLogger(__name__)
 
+TURN_SECONDS_MAX: Final = 0.005  # Then the rest of what one client has pipelined waits for the others' turns.
 IN_FLIGHT_MAX: Final = 64  # Answers keep order: one slow commit may hold back at most this many.
 OUTPUT_BACKLOG_BYTES_MAX: Final = 1 << 20  # A client that does not read gets no further answers computed.
 FIRST_READ_BYTES: Final = 64 << 10  # Enough for any small request, little to move when a large one begins in it.
@@ -53,6 +54,8 @@ class Transport(Protocol):
     def pause_reading(self) -> None: ...
 
     def resume_reading(self) -> None: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -80,8 +83,8 @@ class _Pending:
 
 class Connection:
     __slots__ = (
-        "_clock", "_end", "_expected", "_holder", "_memory", "_noted_bytes", "_on_closed", "_out", "_own", "_paused",
-        "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view",
+        "_clock", "_end", "_expected", "_holder", "_is_yielding", "_memory", "_noted_bytes", "_on_closed", "_out",
+        "_own", "_paused", "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view",
         "can_answers_wait", "closed", "draining", "last_active", "peer",
     )  # fmt: skip
 
@@ -113,6 +116,7 @@ class Connection:
         self._pending: deque[_Pending] = deque()
         self._out: Parts = []
         self._paused = False
+        self._is_yielding = False
         self._holder: _Pending | None = None  # The last request that waits and needs the buffer it came in.
         self._on_closed = on_closed
         self.can_answers_wait = False
@@ -164,6 +168,7 @@ class Connection:
 
     def _parse(self) -> None:
         view = self._view
+        begun_at: float | None = None
         while not self.closed:
             left = self._end - self._start
             if left < 4:
@@ -175,6 +180,12 @@ class Connection:
                 return
             self._expected = size + 4
             if left < size + 4 or self._must_wait(view, self._start):
+                break
+            now = self.last_active = self._clock.monotonic()
+            if begun_at is None:
+                begun_at = now
+            elif now - begun_at > TURN_SECONDS_MAX:
+                self._yield_turn()
                 break
             frame = view[self._start + 4 : self._start + 4 + size]
             self._start += size + 4
@@ -265,7 +276,6 @@ class Connection:
     # -- handling ----------------------------------------------------------------------------------------------------
 
     def _handle(self, frame: memoryview) -> None:
-        self.last_active = self._clock.monotonic()
         try:
             context = self._service.begin(frame, self.peer)
             self.can_answers_wait = context.api_key > _FETCH
@@ -339,13 +349,22 @@ class Connection:
     def on_room(self) -> None:
         """The output drained or an answer left: what was held back may go on."""
         self.last_active = self._clock.monotonic()
-        if self.closed or not self._paused or self.draining:
+        if self.closed or not self._paused or self.draining or self._is_yielding:
             return
         self._paused = False
         if self._end > self._start:
             self._parse()
         if not self._paused and not self.closed:
             self._transport.resume_reading()
+
+    def _yield_turn(self) -> None:
+        self._is_yielding = True
+        self._pause()
+        self._transport.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_yielding = False
+        self.on_room()
 
     def _pause(self) -> None:
         self._paused = True
@@ -362,6 +381,7 @@ class Connection:
 
     def _refuse(self, reason: str) -> None:
         logger.warning("closing connection from %s: %s", self.peer, reason)
+        self._send()  # What came before it is answered.
         self.close()
 
     def close(self) -> None:

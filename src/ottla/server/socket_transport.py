@@ -12,6 +12,8 @@ import os
 import select
 import socket
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from ottla.base.disk import File
@@ -168,6 +170,9 @@ class SocketTransport:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
 
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(callback)
+
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def backlog_bytes(self) -> int:
@@ -287,10 +292,19 @@ class SocketTransport:
 
     # -- closing -----------------------------------------------------------------------------------------------------
 
+    def _send_rest(self) -> None:
+        """Answers that are ready, as far as they go at once: who half-closes, or sends nonsense next, still gets them."""
+        if self._writer_armed or self._reading_cold is not None:
+            return
+        with suppress(OSError):
+            while self._output and isinstance(self._output[0], memoryview):
+                self._consume(self._send_joined())
+
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
+        self._send_rest()
         self.pause_reading()
         if self._writer_armed:
             self._loop.remove_writer(self._fd)

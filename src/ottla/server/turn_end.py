@@ -6,11 +6,16 @@ many again a second. Produce and Fetch do not wait: there it made the slowest of
 """
 
 import asyncio
+import logging
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
 
 
 class Sender(Protocol):
     def send_waiting(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class TurnEnd:
@@ -28,4 +33,8 @@ class TurnEnd:
     def _send(self) -> None:
         waiting, self._waiting = self._waiting, []
         for sender in waiting:
-            sender.send_waiting()
+            try:
+                sender.send_waiting()
+            except Exception:
+                logger.exception("sending failed; closing the connection")
+                sender.close()

@@ -5,6 +5,7 @@ a list of the requests it saw.
 """
 
 import ctypes
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from ctypes import c_char_p, c_int, c_int16, c_int32, c_size_t, c_void_p
@@ -12,6 +13,15 @@ from ctypes import c_char_p, c_int, c_int16, c_int32, c_size_t, c_void_p
 import pytest
 
 from ottla.client import librdkafka
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Whoever runs tests in the background may have them ignore SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 SIGNATURES = {
     "rd_kafka_mock_cluster_new": (c_void_p, (c_void_p, c_int)),

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from struct import Struct
 from typing import Any
 
@@ -43,6 +43,7 @@ class FakeTransport:
         self.reading = True
         self.closed = False
         self.unsent = 0
+        self.soon: list[Callable[[], None]] = []
         self.connection: Connection | None = None
 
     def write(self, parts: Parts) -> None:
@@ -58,6 +59,9 @@ class FakeTransport:
 
     def resume_reading(self) -> None:
         self.reading = True
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
 
     def close(self) -> None:
         if not self.closed:
@@ -144,6 +148,36 @@ def test_requests_are_answered_in_place() -> None:
     world.receive(request(1, b"a") + request(2, b"b", FETCH) + request(3))
     assert bytes(world.transport.written) == request(1, b"a")[4:] + request(2, b"b", FETCH)[4:] + request(3)[4:]
     assert world.memory.used_bytes == 0
+
+
+def test_who_pipelines_much_work_takes_turns_with_others() -> None:
+    """A few bytes can ask for a second of work: every five milliseconds other connections get on."""
+    world = World()
+
+    class Slow(EchoService):
+        def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
+            world.clock.seconds += 0.002
+            return super().begin(frame, peer)
+
+    world.connection._service = Slow()  # type: ignore[assignment]
+    world.receive(b"".join(request(number) for number in range(10)))
+    turns = 1
+    while world.transport.soon:
+        assert not world.transport.reading
+        world.connection.on_room()  # The output drained meanwhile: no reason to go on before one's turn.
+        assert len(world.transport.soon) == 1
+        world.transport.soon.pop()()
+        turns += 1
+    assert bytes(world.transport.written) == b"".join(request(number)[4:] for number in range(10))
+    assert turns == 4
+    assert world.transport.reading
+
+
+def test_what_comes_before_nonsense_is_answered() -> None:
+    world = World()
+    world.receive(request(1, b"good") + request(2, api_key=BROKEN))
+    assert world.transport.closed
+    assert bytes(world.transport.written) == request(1, b"good")[4:]
 
 
 @pytest.mark.parametrize("seed", range(20))

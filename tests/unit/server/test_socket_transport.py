@@ -292,6 +292,27 @@ def connection_of(transport: SocketTransport, service: LargeAnswers, memory: Req
     )
 
 
+def test_who_half_closes_still_gets_the_answers() -> None:
+    class Answering(Listening):
+        can_answers_wait = True
+
+        def buffer_updated(self, count: int) -> None:
+            ends.transport.write([b"answer", b"answer"])
+
+    async def scene() -> None:
+        ends.theirs.send(b"request")
+        ends.theirs.shutdown(socket.SHUT_WR)
+        assert await ends.read(12) == b"answer" * 2
+        ends.close()
+
+    async def opened() -> Ends:
+        return Ends(connection=Answering())
+
+    with asyncio.Runner() as runner:
+        ends = runner.run(opened())
+        runner.run(scene())
+
+
 def test_requests_behind_a_large_answer_are_answered() -> None:
     """The answers wait in the cork, count as a backlog, and are taken at once: nobody else wakes the connection."""
     requests = [b"\x00\x00\x00\x08" + letter * 8 for letter in (b"a", b"b", b"c")]
@@ -301,6 +322,7 @@ def test_requests_behind_a_large_answer_are_answered() -> None:
     for _ in range(5):
         if loop.callback is not None:
             loop.callback()
+        loop.end_turn()
     assert sock.sent == b"".join(letter * (2 << 20) for letter in (b"a", b"b", b"c"))
 
 

@@ -8,6 +8,7 @@ Not done: broker loggers and client metrics subscriptions are refused with INVAL
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -33,6 +34,8 @@ from ottla.metadata.topic_names import check_topic_name
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
+RESOURCES_PER_TURN: Final = 10  # A broker has some two hundred configurations: a few milliseconds.
+
 _LISTED_TYPES: Final = (ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP)
 _TYPES_ASKED_FROM: Final = 1
 
@@ -44,7 +47,9 @@ async def describe_configs(
     node: Node, context: RequestContext, request: api.DescribeConfigsRequest
 ) -> api.DescribeConfigsResponse:
     response = api.DescribeConfigsResponse()
-    for asked in request.resources:
+    for number, asked in enumerate(request.resources, 1):
+        if number % RESOURCES_PER_TURN == 0:
+            await asyncio.sleep(0)  # Other connections get their turns.
         result = api.DescribeConfigsResponse.DescribeConfigsResult(
             resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=None
         )

@@ -6,7 +6,9 @@ pipelines that disagree about it cannot share one.
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.spark.pipelines.definition import Pipeline
@@ -37,13 +39,37 @@ class ConflictingConf(ValueError):
     """Two pipelines that cannot share a driver."""
 
 
-def start_driver(pipelines: Iterable[Pipeline], *, master: str, conf: Mapping[str, str]) -> "SparkSession":
+class CannotStart(RuntimeError):
+    """Spark did not come up."""
+
+
+def start_driver(pipelines: Iterable[Pipeline], *, master: str, conf: Mapping[str, str], log: Path) -> "SparkSession":
+    """`log` gets what Spark and its workers say: a terminal is for our table."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers take python3 from PATH otherwise.
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     chosen = {**_DRIVER, **_SESSION, **_local_defaults(master), **shared_conf(pipelines), **conf}
     builder = SparkSession.builder.master(master).appName("ottla pipeline")
-    return builder.config(map=dict(chosen)).getOrCreate()
+    try:
+        with _stderr_in(log):
+            return builder.config(map=dict(chosen)).getOrCreate()
+    except PySparkException as error:
+        raise CannotStart(f"Spark does not start, {log} says why; it needs Java 17 or newer") from error
+
+
+@contextmanager
+def _stderr_in(log: Path) -> Iterator[None]:
+    """Whoever is started meanwhile keeps it for life."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    ours = os.dup(2)
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
 
 
 def _local_defaults(master: str) -> dict[str, str]:

@@ -90,6 +90,11 @@ class StateDirectory:
     def failure_file(self, name: str) -> Path:
         return self.path / f"{name}.failure.txt"
 
+    @property
+    def spark_log(self) -> Path:
+        """Of all runs here."""
+        return self.path / "spark.log"
+
     # -- status ------------------------------------------------------------------------------------------------------
 
     def write(self, status: Status) -> None:
