@@ -64,10 +64,10 @@ def show(console: Console, bootstrap_servers: str, directory: Path) -> bool:
         driver.wait(timeout=GIVE_UP_SECONDS)
     finally:
         driver.kill()
-    stream.join()
     if came_out is None:
-        console.print("[bold red]The pipelines did not get on; what they said is above.[/]")
+        console.print((directory / "state" / "spark.log").read_text(), markup=False)
         return False
+    stream.join()
     rows = rows_in(directory / "orders")
     console.print(proof(stream.total, rows, came_out))
     return rows == stream.total and (came_out.orders, came_out.cents) == (stream.total.orders, stream.total.cents)

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -20,6 +20,9 @@ from tests.conformance.kafka_tools import Tools
 from tests.conformance.registry import CLIENTS, start
 from tests.conformance.transactions import Transactional, new_transactional_id
 from tests.conformance.under_test import BrokerUnderTest, Clients, Keeper
+
+if TYPE_CHECKING:
+    from ottla.testing import Broker
 
 FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_CONFORMANCE_BOOTSTRAP")
 FOREIGN_DATA_DIR = os.environ.get("OTTLA_CONFORMANCE_DATA_DIR")
@@ -54,6 +57,23 @@ def broker() -> Iterator[BrokerUnderTest]:
 def data_dir(broker: BrokerUnderTest) -> Path:
     assert broker.data_dir is not None
     return broker.data_dir
+
+
+@pytest.fixture(scope="module")
+def mortal_broker() -> "Iterator[Broker]":
+    """One to be killed, which looks for overdue transactions twice a second."""
+    import ottla.testing
+
+    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
+    with ottla.testing.broker(config=config) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def reader(mortal_broker: "Broker") -> Iterator[Client]:
+    """A client of the mortal broker that makes topics and looks."""
+    with start("confluent-kafka", mortal_broker.bootstrap_servers) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

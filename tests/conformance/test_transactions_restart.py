@@ -1,7 +1,7 @@
 """The broker stops or is killed while transactions are under way: they go on, or end as a whole."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 import ottla.testing
 from tests.conformance.client import Client, ClientError, Record
 from tests.conformance.groups import committed, new_group
-from tests.conformance.registry import Can, clients_that, start
+from tests.conformance.registry import Can, clients_that
 from tests.conformance.transactions import Transactional, committed_values, last_stable_offset, values
 from tests.conformance.waiting import eventually
 
@@ -23,20 +23,6 @@ TIME_OUT_MS = 3000
 TIME_OUT_WAIT_S = 30
 PARTITIONS = 3
 KILL_DELAYS_S = [0.0, 0.001, 0.003, 0.01, 0.03]
-
-
-@pytest.fixture(scope="module")
-def mortal_broker() -> Iterator[ottla.testing.Broker]:
-    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
-    with ottla.testing.broker(config=config) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def reader(mortal_broker: ottla.testing.Broker) -> Iterator[Client]:
-    """A client of the mortal broker that makes topics and looks."""
-    with start("confluent-kafka", mortal_broker.bootstrap_servers) as client:
-        yield client
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from ottla.wire.apis import ApiKey
 from tests.conformance.client import Client
 from tests.conformance.handles import write
 from tests.conformance.kafka_tools import Tools
-from tests.conformance.registry import start
 from tests.conformance.transactions import (
     committed_values,
     new_transactional_id,
@@ -30,19 +29,6 @@ pytestmark = pytest.mark.needs_ottla
 
 TIMEOUT_S = 30.0
 TIMEOUT_MS = 1_000  # Of transactions that are not of two phases; the broker looks for them twice a second.
-
-
-@pytest.fixture(scope="module")
-def mortal_broker() -> Iterator[ottla.testing.Broker]:
-    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
-    with ottla.testing.broker(config=config) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def reader(mortal_broker: ottla.testing.Broker) -> Iterator[Client]:
-    with start("confluent-kafka", mortal_broker.bootstrap_servers) as client:
-        yield client
 
 
 @pytest.fixture

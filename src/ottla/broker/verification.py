@@ -101,8 +101,7 @@ class Verification:
             partition.guards.check(
                 guard, producer_id, sequence, partition.log.producer_state.producers.get(producer_id)
             )
-        appended = partition.begin_append(batch)
-        result = appended if isinstance(appended, AppendResult) else await asyncio.shield(appended)
+        result = await partition.append(batch)
         partition.guards.leave(guard, producer_id)
         return result
 

@@ -1,10 +1,8 @@
 """The end of a transaction on one partition, as its coordinator decided it."""
 
-import asyncio
 from functools import partial
 
 from ottla.base.types import ProducerId
-from ottla.log.partition_log import AppendResult
 from ottla.replica.partition import Partition
 from ottla.wire.records import ControlType, end_transaction_marker
 
@@ -34,8 +32,7 @@ async def append_marker(
     # Nothing is awaited in between: what was asked of the coordinator before the marker is not appended behind it.
     partition.guards.void(producer_id, producer_epoch, is_epoch_raised=is_epoch_raised)
     append = partial(partition.log.append_marker, coordinator_epoch=coordinator_epoch, is_epoch_raised=is_epoch_raised)
-    appended = partition.begin_append(memoryview(marker), append)
-    result = appended if isinstance(appended, AppendResult) else await asyncio.shield(appended)
+    result = await partition.append(memoryview(marker), append)
     committed = partition.committed(result.last_offset)
     if committed is not None:
         await committed

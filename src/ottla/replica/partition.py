@@ -108,12 +108,12 @@ class Partition:
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    async def append(self, batch: memoryview) -> AppendResult:
-        """Appends one batch of a client, in call order.
+    async def append(self, batch: memoryview, append_own: Append | None = None) -> AppendResult:
+        """Appends one batch, in call order (`begin_append`).
 
         `ApiError` when it is refused or when the disk is; the log is unchanged then.
         """
-        appended = self.begin_append(batch)
+        appended = self.begin_append(batch, append_own)
         # A task of its own: a caller that goes away must not leave a roll half done and the turn given up.
         return appended if isinstance(appended, AppendResult) else await asyncio.shield(appended)
 

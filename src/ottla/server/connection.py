@@ -11,7 +11,8 @@ for their commit, because a partition keeps the order of its appends; any other 
 answered, as in Kafka.
 
 Bounds. `IN_FLIGHT_MAX` unanswered requests, `OUTPUT_BACKLOG_BYTES_MAX` unsent bytes, `RequestMemory` for all buffers: past
-any of them the connection stops reading until there is room.
+any of them the connection stops reading until there is room. After `TURN_SECONDS_MAX` of work the rest of what it has
+received waits for the other connections' turns.
 
 The transport (socket_transport.py, or the simulator's) calls `get_buffer` and `buffer_updated`.
 """
