@@ -12,7 +12,7 @@ ROUNDS ?= 50
 MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test fuzz check format sim conformance conformance-suites conformance-spark bench bench-spark chaos chaos-eos chaos-spark wheel clean
+.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark bench bench-spark chaos chaos-eos chaos-spark wheel clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -35,6 +35,9 @@ demo: $(WITH_SPARK)  ## A broker at full speed, then orders through two pipeline
 
 test: $(WITH_SPARK)  ## Unit tests, simulations, and the data pipeline on Spark (needs Java 17)
 	$(BIN)/python -m pytest tests/unit tests/simulation tests/spark $(PARALLEL)
+
+again: $(WITH_SPARK)  ## The tests that failed last, one after the other
+	$(BIN)/python -m pytest tests --last-failed --last-failed-no-failures none
 
 fuzz: $(WITH_SPARK)  ## The property tests with values never drawn before (long)
 	$(BIN)/python -m pytest tests/unit tests/simulation $(PARALLEL) --hypothesis-profile fuzz --timeout 1800

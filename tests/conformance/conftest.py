@@ -201,7 +201,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def whole_suite_ran(config: pytest.Config) -> bool:
     chosen = [Path(str(argument).split("::")[0]) for argument in config.args]
-    return not config.option.keyword and not config.option.markexpr and all(path.is_dir() for path in chosen)
+    narrowed = config.option.keyword or config.option.markexpr or config.option.lf
+    return not narrowed and all(path.is_dir() for path in chosen)
 
 
 def idle_clients() -> list[str]:
