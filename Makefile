@@ -12,10 +12,10 @@ ROUNDS ?= 50
 MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark bench bench-spark chaos chaos-eos chaos-spark wheel clean
+.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
 
 help:  ## This list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 25
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -67,6 +67,10 @@ conformance-spark: $(INSTALLED)  ## Spark's official Kafka connector against Ott
 	$(BIN)/python tools/conformance_spark.py
 	$(BIN)/python -m pytest tests/conformance_spark --timeout 300
 
+conformance-spark-kafka: $(WITH_SPARK)  ## Our source, sink and pipelines against Apache Kafka: they are plain Kafka clients
+	$(BIN)/python tools/conformance_clients.py kafka
+	OTTLA_SPARK_BOOTSTRAP=apache-kafka $(BIN)/python -m pytest tests/spark --timeout 300
+
 chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50 (long)
 	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/chaos --timeout 3600
 
@@ -75,6 +79,10 @@ chaos-eos: $(INSTALLED)  ## Exactly-once and groups, broker and clients killed a
 
 chaos-spark: $(WITH_SPARK)  ## Exactly-once on Spark: tasks, driver and broker killed at every point, five times each (long)
 	$(BIN)/python -m pytest tests/spark_slow --timeout 3600
+
+chaos-cluster: ROUNDS = 1
+chaos-cluster: $(INSTALLED)  ## Every fault on every role of a cluster: make chaos-cluster ROUNDS=3 (long; cut links need root)
+	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/cluster/chaos --timeout 7200
 
 bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka

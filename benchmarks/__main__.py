@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,27 +19,30 @@ from rich.console import Console
 from benchmarks.catalogue import SCENARIOS
 from benchmarks.page_cache import DiskTooSmall, PageCacheFill
 from benchmarks.peers import ApacheKafka, Ottla, Peer, PeerError
+from benchmarks.rounds import Scenario
 from benchmarks.run import Run, scratch_peers
 
 PLAIN_WIDTH: Final = 140  # Of a table that goes to a file.
 PEERS: Final[dict[str, type[Peer]]] = {"kafka": ApacheKafka, "ottla": Ottla}
 
 
-def main() -> int:
-    arguments = _arguments()
+def run_benchmarks(
+    program: str, description: str, scenarios: Sequence[Scenario], kinds: Mapping[str, type[Peer]], *, rounds: int
+) -> int:
+    arguments = _arguments(program, description, scenarios, kinds, rounds)
     console = Console(log_path=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that the `finally` blocks run.
     ApacheKafka.heap = arguments.kafka_heap
     scratch = Path(tempfile.mkdtemp(prefix="ottla-bench-", dir=arguments.scratch))
     run = Run(
-        peers=scratch_peers([PEERS[name] for name in arguments.peers], scratch),
+        peers=scratch_peers([kinds[name] for name in arguments.peers], scratch),
         rounds=arguments.rounds,
         quick=arguments.quick,
         fill=None if arguments.quick or arguments.no_fill else PageCacheFill(scratch),
         console=console,
     )
     try:
-        run.execute([scenario for scenario in SCENARIOS if not arguments.only or scenario.name in arguments.only])
+        run.execute([scenario for scenario in scenarios if not arguments.only or scenario.name in arguments.only])
     except (PeerError, DiskTooSmall) as error:
         console.print(f"[red]{error}[/]")
         return 2
@@ -51,14 +54,14 @@ def main() -> int:
     return 0 if run.is_success() else 1
 
 
-def _arguments() -> argparse.Namespace:
-    names = [scenario.name for scenario in SCENARIOS]
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__, epilog=f"scenarios: {' '.join(names)}"
-    )
+def _arguments(
+    program: str, description: str, scenarios: Sequence[Scenario], kinds: Mapping[str, type[Peer]], rounds: int
+) -> argparse.Namespace:
+    names = [scenario.name for scenario in scenarios]
+    parser = argparse.ArgumentParser(prog=program, description=description, epilog=f"scenarios: {' '.join(names)}")
     parser.add_argument("--only", type=list_of(names), default=[], metavar="NAME,…", help="scenarios to run (all)")
-    parser.add_argument("--peers", type=list_of(list(PEERS)), default=list(PEERS), metavar="NAME,…")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peers", type=list_of(list(kinds)), default=list(kinds), metavar="NAME,…")
+    parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--quick", action="store_true", help="tiny counts, no page-cache fill: no figure to quote")
     parser.add_argument("--no-fill", action="store_true", help="full counts without filling the page cache")
     parser.add_argument("--kafka-heap", default="1g", help="Apache Kafka's heap (1g)")
@@ -78,4 +81,4 @@ def list_of(known: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_benchmarks("python -m benchmarks", __doc__ or "", SCENARIOS, PEERS, rounds=5))

@@ -27,14 +27,16 @@ SLOWDOWN_MAX: Final = 1.02
 _STAMP: Final = struct.Struct("<q")
 
 
-def _end_to_end(messages_per_tick: int) -> Callable[[Round], Mapping[str, float]]:
+def end_to_end(messages_per_tick: int, settings: Mapping[str, str | int]) -> Callable[[Round], Mapping[str, float]]:
     def measure(turn: Round) -> Mapping[str, float]:
         topic = turn.create_topic()
         ticks = WARM_UP_TICKS + turn.scaled(TICKS)
         receiver = Receiver(turn.peer.bootstrap, topic, count=ticks * messages_per_tick)
         with _short_switch_interval():
             receiver.start()
-            send_stamped(turn.peer.bootstrap, topic, ticks=ticks, messages_per_tick=messages_per_tick)
+            send_stamped(
+                turn.peer.bootstrap, topic, ticks=ticks, messages_per_tick=messages_per_tick, settings=settings
+            )
             receiver.join()
         if receiver.failure:
             raise LoadError(receiver.failure)
@@ -70,9 +72,11 @@ class Receiver(threading.Thread):
                 consumer.release()
 
 
-def send_stamped(bootstrap: str, topic: str, *, ticks: int, messages_per_tick: int) -> None:
+def send_stamped(
+    bootstrap: str, topic: str, *, ticks: int, messages_per_tick: int, settings: Mapping[str, str | int] | None = None
+) -> None:
     block = MessageBlock([bytes(MESSAGE_BYTES)], length=messages_per_tick)
-    with LoadProducer(bootstrap, topic, config={"linger.ms": 0}) as producer:
+    with LoadProducer(bootstrap, topic, config={"linger.ms": 0, **(settings or {})}) as producer:
         producer.partition_count()
         started = time.perf_counter_ns()
         for tick in range(ticks):
@@ -106,6 +110,6 @@ def _metrics(rate: str) -> tuple[Metric, Metric]:
 
 
 SCENARIOS: Final = (
-    Scenario(name="end-to-end-1000", metrics=_metrics("1,000"), measure=_end_to_end(1)),
-    Scenario(name="end-to-end-20000", metrics=_metrics("20,000"), measure=_end_to_end(20)),
+    Scenario(name="end-to-end-1000", metrics=_metrics("1,000"), measure=end_to_end(1, {})),
+    Scenario(name="end-to-end-20000", metrics=_metrics("20,000"), measure=end_to_end(20, {})),
 )

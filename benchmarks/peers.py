@@ -36,12 +36,13 @@ class Peer(ABC):
     """A broker, its directory and its port. `start` and `stop` may be repeated on the same data."""
 
     name: str
+    replication_factor = 1
 
     def __init__(self, directory: Path, *, properties: Mapping[str, str] | None = None) -> None:
         """`properties` are broker configurations by Kafka's names."""
         self.directory = directory
         self.properties = dict(properties or {})
-        self.port = _free_port()
+        self.port = free_port()
         self._process: BrokerProcess | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
@@ -81,15 +82,22 @@ class Peer(ABC):
     def start(self) -> float:
         """Starts the process; seconds until its first answer."""
         started = time.perf_counter()
+        self.start_without_waiting()
+        self.wait_started()
+        return time.perf_counter() - started
+
+    def start_without_waiting(self) -> None:
         output = self.directory / "output.log"
         self._process = BrokerProcess(self.command(), output=output, environment=self.environment())
+
+    def wait_started(self) -> None:
+        deadline = time.perf_counter() + START_SECONDS_MAX
         while not answers_api_versions(self.port):
-            if not self._process.is_running():
-                raise PeerError(f"{self.name} did not start:\n{self._process.output_tail()}")
-            if time.perf_counter() - started > START_SECONDS_MAX:
+            if not self.process.is_running():
+                raise PeerError(f"{self.name} did not start:\n{self.process.output_tail()}")
+            if time.perf_counter() > deadline:
                 raise PeerError(f"{self.name} gave no answer in {START_SECONDS_MAX:.0f} s")
             time.sleep(POLL_SECONDS)
-        return time.perf_counter() - started
 
     def stop(self) -> None:
         if self._process is not None:
@@ -136,7 +144,7 @@ class ApacheKafka(Peer):
         return [*self._java(), "kafka.Kafka", str(self._properties_path)]
 
     def prepare(self) -> None:
-        controller_port = _free_port()
+        controller_port = free_port()
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -178,7 +186,7 @@ def _kafka_jar() -> Path:
     raise PeerError(f"no Apache Kafka in {KAFKA_LIBRARIES}: `make bench` installs it")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that nobody has and nobody is given by chance: below those the kernel takes for outgoing connections."""
     for port in _ports:
         with socket.socket() as probe:

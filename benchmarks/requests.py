@@ -1,7 +1,7 @@
 """What a request costs: one message in each, from one pipelining client and from fifty, and one at a time."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
@@ -50,18 +50,22 @@ def _many_clients(turn: Round) -> Mapping[str, float]:
     return {"rate": each * CLIENTS / seconds}
 
 
-def _one_at_a_time(turn: Round) -> Mapping[str, float]:
-    block = MessageBlock([b"o" * MESSAGE_BYTES], length=1)
-    topic = turn.create_topic()
-    latencies_ms = []
-    with LoadProducer(turn.peer.bootstrap, topic, config={"linger.ms": 0}, every_delivery=True) as producer:
-        producer.partition_count()
-        for number in range(WARM_UP_REQUESTS + turn.scaled(SYNCHRONOUS_REQUESTS)):
-            started = time.perf_counter()
-            producer.send_and_wait(block)
-            if number >= WARM_UP_REQUESTS:
-                latencies_ms.append((time.perf_counter() - started) * 1e3)
-    return {"p50": percentile(latencies_ms, 50), "p99": percentile(latencies_ms, 99)}
+def one_at_a_time(settings: Mapping[str, str | int]) -> Callable[[Round], Mapping[str, float]]:
+    def measure(turn: Round) -> Mapping[str, float]:
+        block = MessageBlock([b"o" * MESSAGE_BYTES], length=1)
+        topic = turn.create_topic()
+        latencies_ms = []
+        config = {"linger.ms": 0, **settings}
+        with LoadProducer(turn.peer.bootstrap, topic, config=config, every_delivery=True) as producer:
+            producer.partition_count()
+            for number in range(WARM_UP_REQUESTS + turn.scaled(SYNCHRONOUS_REQUESTS)):
+                started = time.perf_counter()
+                producer.send_and_wait(block)
+                if number >= WARM_UP_REQUESTS:
+                    latencies_ms.append((time.perf_counter() - started) * 1e3)
+        return {"p50": percentile(latencies_ms, 50), "p99": percentile(latencies_ms, 99)}
+
+    return measure
 
 
 SCENARIOS: Final = (
@@ -90,6 +94,6 @@ SCENARIOS: Final = (
             Metric(key="p50", title="one synchronous produce, p50", unit="ms", goal=Goal(ratio_max=1.1)),
             Metric(key="p99", title="  p99", unit="ms", goal=Goal(ratio_max=1.1)),
         ),
-        measure=_one_at_a_time,
+        measure=one_at_a_time({}),
     ),
 )

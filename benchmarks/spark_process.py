@@ -11,7 +11,8 @@ from benchmarks.processes import die_with_parent, tree_memory_bytes
 
 CONNECTOR: Final = Path(__file__).resolve().parent.parent / ".tools" / "spark-connector"
 DRIVER: Final = Path(__file__).with_name("spark_driver.py")
-SAMPLE_SECONDS: Final = 0.2
+SAMPLE_SECONDS: Final = 1.0
+"""A sample of a driver with its workers takes up to 60 ms of CPU, and more the more processes there are."""
 STOP_SECONDS_MAX: Final = 30.0
 
 

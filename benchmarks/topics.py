@@ -30,7 +30,12 @@ def create_topics(peer: Peer, partition_counts: Mapping[str, int], *, configs: M
     """One after the other: a broker may bound what one decision creates."""
     admin = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 3})
     for name, partition_count in partition_counts.items():
-        topic = NewTopic(name, num_partitions=partition_count, replication_factor=1, config=dict(configs or {}))
+        topic = NewTopic(
+            name,
+            num_partitions=partition_count,
+            replication_factor=peer.replication_factor,
+            config=dict(configs or {}),
+        )
         for result in admin.create_topics([topic], request_timeout=ADMIN_SECONDS_MAX).values():
             result.result()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.base.errors import ErrorCode
 from ottla.wire import api
@@ -36,9 +36,17 @@ class Unanswered(Exception):
 
 
 class SimulatedClient:
-    def __init__(self, node: SimulatedNode, name: str, versions: Mapping[ApiKey, int] = VERSIONS) -> None:
+    def __init__(
+        self,
+        node: SimulatedNode,
+        name: str,
+        versions: Mapping[ApiKey, int] = VERSIONS,
+        *,
+        answer_seconds_max: float = ANSWER_SECONDS_MAX,
+    ) -> None:
         self._node = node
         self._versions = versions
+        self._answer_seconds_max = answer_seconds_max
         self._socket: SimulatedSocket | None = None
         self._correlation_id = 0
         self.name = name
@@ -52,7 +60,7 @@ class SimulatedClient:
         answers: list[Any] = []
         version = self._versions[api_key]
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            async with asyncio.timeout(self._answer_seconds_max):
                 if self._socket is None or self._socket.closed:
                     self._socket = self._node.connect()
                 first_id = self._correlation_id
@@ -76,23 +84,39 @@ class SimulatedClient:
             self._socket = None
 
 
-def produce_request(topic: str, batch: bytes | bytearray) -> Message:
-    data = api.ProduceRequest.PartitionProduceData(index=0, records=memoryview(batch))
+def produce_request(topic: str, batch: bytes | bytearray, *, partition: int = 0, timeout_ms: int = 10_000) -> Message:
+    data = api.ProduceRequest.PartitionProduceData(index=partition, records=memoryview(batch))
     return api.ProduceRequest(
-        acks=-1, timeout_ms=10_000, topic_data=[api.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+        acks=-1,
+        timeout_ms=timeout_ms,
+        topic_data=[api.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
     )
 
 
-async def fetch(client: SimulatedClient, topic: str, offset: int, *, wait_ms: int = 500) -> tuple[list[Record], int]:
+class Client(Protocol):
+    """Of one node, or of a cluster (cluster_client.py)."""
+
+    name: str
+
+    async def request(self, api_key: ApiKey, message: Message) -> Any: ...
+
+    async def pipeline(self, api_key: ApiKey, messages: Sequence[Message]) -> list[Any]: ...
+
+    def close(self) -> None: ...
+
+
+async def fetch(
+    client: Client, topic: str, offset: int, *, partition: int = 0, wait_ms: int = 500
+) -> tuple[list[Record], int]:
     """The records from `offset` on that fit an answer, and the high watermark."""
-    partition = api.FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2_000)
+    wanted = api.FetchRequest.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2_000)
     request = api.FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=100_000,
         session_id=0,
         session_epoch=-1,
-        topics=[api.FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
+        topics=[api.FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
     )
     answer = await client.request(ApiKey.FETCH, request)
     (data,) = answer.responses[0].partitions

@@ -29,3 +29,21 @@ class SimulatedClock:
     def jump_wall(self, milliseconds: int) -> None:
         """Somebody set the wall clock; monotonic time does not notice."""
         self._wall_offset_ms += milliseconds
+
+
+class SkewedClock(SimulatedClock):
+    """Another machine's clock: the same time goes by, and it is called another date."""
+
+    def __init__(self, world: SimulatedClock, skew_ms: int) -> None:
+        super().__init__()
+        self._world = world
+        self._skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return self._world.now_ms() + self._skew_ms
+
+    def monotonic(self) -> float:
+        return self._world.monotonic()
+
+    def jump_wall(self, milliseconds: int) -> None:
+        self._skew_ms += milliseconds

@@ -13,8 +13,7 @@ from ottla.base.errors import ErrorCode
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
-from sim.client import SimulatedClient, Unanswered
-from sim.node import SimulatedNode
+from sim.client import Client, Unanswered
 
 GROUP: Final = "readers"
 TOPIC: Final = "orders"
@@ -32,6 +31,7 @@ ELSEWHERE: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
     )
 )
 JOIN_AGAIN: Final = frozenset((ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION))
@@ -58,17 +58,15 @@ class Observer(Protocol):
 
 
 class SimulatedMember:
-    def __init__(
-        self, node: SimulatedNode, name: str, chance: Random, observer: Observer, instance_id: str | None
-    ) -> None:
-        self._client = SimulatedClient(node, name)
+    def __init__(self, client: Client, chance: Random, observer: Observer, instance_id: str | None) -> None:
+        self._client = client
         self._chance = chance
         self._observer = observer
         self._instance_id = instance_id
         self._is_leaving = False
         self.pause_seconds = 0.0
         """The process stands still for so long, once."""
-        self.identity = instance_id or name
+        self.identity = instance_id or client.name
         self.member_id = ""
         self.generation = -1
         self.partitions: list[int] = []

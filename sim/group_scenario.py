@@ -6,15 +6,12 @@ stable generation that covers every partition, within the time-outs that the pro
 """
 
 import asyncio
-import errno
-from collections import Counter
 from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from sim.client import SimulatedClient, Unanswered
-from sim.disk_nodes import Kept
+from sim.client import Unanswered
 from sim.group_member import (
     GROUP,
     PARTITION_COUNT,
@@ -23,13 +20,13 @@ from sim.group_member import (
     TOPIC,
     SimulatedMember,
 )
-from sim.network import CALM, NetworkFaults
-from sim.node import SimulatedNode
+from sim.network import NetworkFaults
+from sim.subject import Subject, TroubledNode
+from sim.troubled_cluster import TroubledCluster
 from sim.world import World
 
 MEMBER_COUNT: Final = 4
 STATIC_COUNT: Final = 2
-DEATH_COUNT: Final = 3
 TROUBLE_SECONDS: Final = 90
 SECONDS_MAX: Final = 1_200  # Of virtual time: a wedged group would wait for ever.
 CONVERGENCE_SECONDS_MAX: Final = 3 * (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS) / 1000 + 60
@@ -40,15 +37,10 @@ SETTINGS: Final = {
 
 
 class GroupScenario:
-    def __init__(self, seed: int, *, is_power_safe: bool = True) -> None:
-        """`is_power_safe`: every acknowledgement waits for an fsync, and the power may go."""
-        # A slow disk: whoever answers before it has synced is found out.
-        faults = NetworkFaults(reset_probability=0.004)
-        self.world = World(seed, faults=faults, worker_latency_seconds_max=0.2)
-        settings = SETTINGS | ({"log.flush.interval.messages": "1"} if is_power_safe else {})
-        self.node = SimulatedNode(self.world, settings)
-        self.hits: Counter[str] = Counter()
-        self._is_power_safe = is_power_safe
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.world = subject.world
+        self.hits = subject.hits
         self._members: dict[int, SimulatedMember] = {}
         self._lives: dict[int, asyncio.Future[None]] = {}
         self._zombies: list[asyncio.Future[None]] = []
@@ -63,21 +55,21 @@ class GroupScenario:
         return self.world.digest()
 
     async def _main(self) -> None:
-        await self.node.start()
+        await self.subject.start()
         await self._create_topic()
         lives = [asyncio.ensure_future(self._live(number)) for number in range(MEMBER_COUNT)]
         trouble = asyncio.ensure_future(self._trouble_members())
-        await self._strike()
+        await self.subject.trouble(TROUBLE_SECONDS)
         await trouble
         self._is_calm = True
-        self.world.network.faults = CALM
+        self.subject.calm_down()
         await self._converge()
         for life in (*lives, *self._lives.values(), *self._zombies):
             life.cancel()
-        await self.node.stop()
-        await self.node.start()
+        await self.subject.stop()
+        await self.subject.start()
         await self._check_offsets()
-        await self.node.stop()
+        await self.subject.stop()
 
     # -- members -------------------------------------------------------------------------------------------------------
 
@@ -88,7 +80,8 @@ class GroupScenario:
         while True:
             count += 1
             chance = self.world.stream(f"member-{number}-{count}")
-            member = SimulatedMember(self.node, f"member-{number}-{count}", chance, self, instance_id)
+            client = self.subject.new_client(f"member-{number}-{count}")
+            member = SimulatedMember(client, chance, self, instance_id)
             self._members[number] = member
             life = self._lives[number] = asyncio.ensure_future(member.run())
             if self._is_calm:
@@ -150,34 +143,6 @@ class GroupScenario:
     def on_hit(self, what: str) -> None:
         self.hits[what] += 1
 
-    # -- what goes wrong -----------------------------------------------------------------------------------------------
-
-    async def _strike(self) -> None:
-        chance = self.world.random
-        for _ in range(DEATH_COUNT):
-            await asyncio.sleep(chance.random() * TROUBLE_SECONDS / DEATH_COUNT)
-            match chance.randrange(4):
-                case 0:
-                    await self.node.stop()
-                    self.hits["clean restart"] += 1
-                case 1:
-                    self._kill("killed between two instructions")
-                case 2:
-                    self.world.disk.fail_at(chance.randint(0, 30), chance.choice((errno.EIO, errno.ENOSPC)))
-                    await asyncio.sleep(chance.random() * 6)
-                    self._kill("killed after a disk error")
-                case _:
-                    self.node.die_at(chance.randint(0, 15))
-                    await asyncio.sleep(chance.random() * 3)
-                    self._kill("killed inside a disk call" if not self.node.is_serving else "killed while idle")
-            await asyncio.sleep(chance.random() * 3)
-            await self.node.start()
-
-    def _kill(self, how: str) -> None:
-        kept = self.world.random.choice(tuple(Kept)) if self._is_power_safe else Kept.EVERYTHING
-        self.node.kill(kept)
-        self.hits[f"{how}, {kept.value} kept"] += 1
-
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def _converge(self) -> None:
@@ -195,7 +160,7 @@ class GroupScenario:
         return owned == list(range(PARTITION_COUNT)) and len({member.generation for member in members}) == 1
 
     async def _check_offsets(self) -> None:
-        client = SimulatedClient(self.node, "checker")
+        client = self.subject.new_client("checker")
         topic = api.OffsetFetchRequest.OffsetFetchRequestTopics(
             name=TOPIC, partition_indexes=list(range(PARTITION_COUNT))
         )
@@ -210,8 +175,10 @@ class GroupScenario:
             self.on_fetched(partition, fetched.committed_offset, self._acknowledged[partition])
 
     async def _create_topic(self) -> None:
-        client = SimulatedClient(self.node, "setup")
-        topic = api.CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=PARTITION_COUNT, replication_factor=1)
+        client = self.subject.new_client("setup")
+        topic = api.CreateTopicsRequest.CreatableTopic(
+            name=TOPIC, num_partitions=PARTITION_COUNT, replication_factor=self.subject.replica_count
+        )
         while True:
             try:
                 answer = await client.request(ApiKey.CREATE_TOPICS, api.CreateTopicsRequest(topics=[topic]))
@@ -219,3 +186,15 @@ class GroupScenario:
                 continue
             assert answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
             return
+
+
+def group_on_one_node(seed: int, *, is_power_safe: bool = True) -> GroupScenario:
+    # A slow disk: whoever answers before it has synced is found out.
+    world = World(seed, faults=NetworkFaults(reset_probability=0.004), worker_latency_seconds_max=0.2)
+    return GroupScenario(
+        TroubledNode(world, SETTINGS, death_count=3, is_power_safe=is_power_safe, has_disk_errors=True)
+    )
+
+
+def group_on_a_cluster(seed: int) -> GroupScenario:
+    return GroupScenario(TroubledCluster(World(seed), 3, SETTINGS))

@@ -5,7 +5,8 @@ with `shuffle` so do all ready callbacks (asyncio promises first come, first ser
 runs with `shuffle` off). An error that nobody awaits ends the run, and so does a run in which something is awaited but
 nothing is left to do.
 
-Several machines may share the loop: code runs on behalf of a `Host`, and the callbacks of a dead one are dropped.
+Several machines may share the loop: code runs on behalf of a `Host`, the callbacks of a dead one are dropped, those of a
+paused one wait.
 """
 
 import asyncio
@@ -26,16 +27,22 @@ Ts = TypeVarTuple("Ts")
 
 
 class Host:
-    """A machine in the world. What its code has scheduled does not run any more once the machine is off."""
+    """A machine in the world. What its code has scheduled does not run any more once the machine is off.
+
+    One that is paused (SIGSTOP) does nothing either, and everything when it goes on.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_alive = True
+        self.is_paused = False
+        self.held: list[asyncio.Handle] = []
 
 
 HOST: Final[ContextVar[Host | None]] = ContextVar("host", default=None)
 """On whose behalf code runs. Tasks and callbacks inherit it, as they inherit every context variable."""
 
+AWAITS_IN_FINALLY_MAX: Final = 10
 STEPS_MAX: Final = 2_000_000  # Of one run: past this, something spins.
 
 
@@ -56,7 +63,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closed = False
         self._errors: list[BaseException] = []
         self._task_hosts: WeakKeyDictionary[asyncio.Task[Any], Host | None] = WeakKeyDictionary()
-        self._graves: list[asyncio.Task[Any]] = []
+        self._graves: dict[asyncio.Task[Any], None] = {}  # Kept, so that nothing of them is cleaned up.
         self.step_count = 0
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -98,18 +105,30 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         host = handle._context.get(HOST)  # type: ignore[attr-defined]
         if handle.cancelled() or (host is not None and not host.is_alive):
             return
+        if host is not None and host.is_paused:
+            host.held.append(handle)
+            return
         handle._run()
         if host is not None and not host.is_alive:
             self._errors.clear()  # It died of this callback, and its errors died with it.
         if self._errors:
             raise self._errors.pop(0)
 
+    def pause(self, host: Host) -> None:
+        host.is_paused = True
+
+    def resume(self, host: Host) -> None:
+        """What came due meanwhile runs now, in any order."""
+        host.is_paused = False
+        held, host.held = host.held, []
+        self._ready += held
+
     def bury(self, host: Host) -> None:
         """The host's tasks stay as they are, for ever: nothing of them runs, not even their `finally`."""
         for task in self.living_tasks():
             if self._task_hosts[task] is host:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                self._graves.append(task)
+                self._graves[task] = None
                 coroutine = task.get_coro()
                 if inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
                     coroutine.close()  # It has not begun, so nothing of it runs; Python would complain otherwise.
@@ -136,6 +155,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._closed = True
         self._ready.clear()
         self._timers.clear()
+        with self._trace.paused():  # What the dead still do when they are taken away is no part of the run.
+            for task in self._graves:
+                _take_away(task)
         for task, host in list(self._task_hosts.items()):
             is_forgotten = task.done() and not task.cancelled() and task._log_traceback
             error = task.exception() if is_forgotten else None
@@ -216,6 +238,16 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_default_executor(self) -> None:
         return
+
+
+def _take_away(task: asyncio.Task[Any]) -> None:
+    """Python would end the coroutine some time, and complain about a `finally` that awaits."""
+    for _ in range(AWAITS_IN_FINALLY_MAX):
+        try:
+            task.get_coro().close()
+            return
+        except BaseException:
+            continue
 
 
 async def _settle(tasks: list[asyncio.Task[Any]]) -> None:

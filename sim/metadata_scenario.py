@@ -28,6 +28,7 @@ class MetadataScenario:
         self.world = World(seed)
         self.log = SimulatedMetadataLog(self.world.clock, self.world.stream("metadata"), self.world.trace)
         self.runtime = ControllerRuntime(self.log, MetadataImage())
+        self.runtime.resume()
         self.runtime.listen(self)
         self.hits: Counter[str] = Counter()
         self._created: set[str] = set()
@@ -66,8 +67,8 @@ class MetadataScenario:
         while True:
             await asyncio.sleep(self.world.random.random())
             if not self.runtime.is_leading:
-                self.runtime.resume(self.log.after(self.runtime.image.offset))
-                self.runtime.on_committed(self.log.committed_offset)
+                self.runtime.follow(self.log.after(self.runtime.image.offset))
+                self.runtime.resume()
                 self.hits["leads again"] += 1
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:

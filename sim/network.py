@@ -106,7 +106,7 @@ class SimulatedTransport:
     def write(self, parts: Parts) -> None:
         if not self._closed:
             try:
-                data = b"".join(_content(part) for part in parts)
+                data = b"".join(content_of(part) for part in parts)
             except OSError:  # A segment that cannot be read ends the connection, as on a real socket.
                 self.close()
                 return
@@ -241,7 +241,7 @@ class SimulatedNetwork:
             transport.abandon()
 
 
-def _content(part: Part) -> bytes:
+def content_of(part: Part) -> bytes:
     if isinstance(part, bytes | bytearray | memoryview):
         return bytes(part)
     return b"" if part.file is None else part.file.pread(part.size, part.position)

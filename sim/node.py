@@ -5,34 +5,36 @@ its disk keeps what `kept` says. `die_at` lets that happen inside a disk call.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Final
 from uuid import UUID
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.node import ConnectPeers
 from ottla.broker.node import World as Ports
-from ottla.broker.peers import Peers
 from ottla.broker.request import Peer
-from ottla.broker.start import AdvertisedListener, OpenNode, close_node, open_node
+from ottla.broker.start import AdvertisedListener, OpenNode, close_node, prepare_node, start_node
 from ottla.log.handles import HandleCache
 from ottla.metadata.configs import BrokerConfig
-from ottla.server.connection import Connection
+from ottla.server.connection import Connection, Service
 from ottla.server.request_memory import RequestMemory, Scratch
 from sim.disk_nodes import Kept
 from sim.loop import HOST, Host
 from sim.network import SimulatedSocket, SimulatedTransport
-from sim.world import World
+from sim.world import Machine
 
 DATA: Final = "/data/logs"
 LISTENER: Final = "PLAINTEXT"
+PORT: Final = 9092
+SLOW_SECONDS_MAX: Final = 0.5  # Of one disk call, while the disk is slow.
 REQUEST_BYTES_MAX: Final = 10_000_000
 SETTINGS: Final = {
     "process.roles": "controller,broker",
     "node.id": "1",
     "log.dirs": DATA,
-    "listeners": f"{LISTENER}://node:9092",
     "log.retention.check.interval.ms": "60000",
     "log.flush.offset.checkpoint.interval.ms": "20000",
     "metadata.log.max.record.bytes.between.snapshots": "1500",
@@ -40,35 +42,60 @@ SETTINGS: Final = {
 
 
 class SimulatedNode:
+    """Implements `Member` of sim/peer_network.py."""
+
     def __init__(
         self,
-        world: World,
+        machine: Machine,
         settings: dict[str, str] | None = None,
-        wrap_peers: Callable[[Peers], Peers] = lambda peers: peers,
+        connect_peers: ConnectPeers = lambda node_id, loopback, address_of: loopback,
+        on_death: Callable[[], None] = lambda: None,
+        name: str = "node",
     ) -> None:
-        self._world = world
-        self._wrap_peers = wrap_peers
-        self._config = BrokerConfig(SETTINGS | (settings or {}))
-        self._chance = world.stream("node")
-        self._host = Host("node")
+        self.machine = machine
+        self._name = name
+        self._on_gone = on_death
+        self._connect_peers = connect_peers
+        self._config = BrokerConfig(SETTINGS | {"listeners": f"{LISTENER}://{name}:{PORT}"} | (settings or {}))
+        self.node_id = self._config.integer("node.id")
+        self._chance = machine.stream("node")
+        self._host = Host(name)
         self._host.is_alive = False
-        self._context: Context | None = None
+        self.is_silent = False
+        """Whether not even a kernel is left to refuse connections."""
+        self.context: Context | None = None
         self._opened: OpenNode | None = None
+        self.run_count = 0
+        self._usual_latency_seconds_max = machine.workers.latency_seconds_max
         self._housekeeping: Housekeeping | None = None
         self._dispatcher: Dispatcher | None = None
+        self._is_ready = False
         self._scratch = Scratch()
         self._memory = RequestMemory(REQUEST_BYTES_MAX)
         self._connections: dict[Connection, None] = {}  # A set's order would differ from run to run.
         self._connection_count = 0
-        self._death: asyncio.Future[None] = world.loop.create_future()
-        world.disk.on_death = self._on_death
-        world.disk.make_directory(DATA)
-        world.disk.sync_directory("/data")
-        world.disk.sync_directory("/")
+        self._death: asyncio.Future[None] = machine.loop.create_future()
+        machine.disk.on_death = self._on_death
+        machine.disk.make_directory(DATA)
+        machine.disk.sync_directory("/data")
+        machine.disk.sync_directory("/")
 
     @property
     def is_serving(self) -> bool:
-        return self._host.is_alive and self._dispatcher is not None
+        """Whether its start has come to its end."""
+        return self._host.is_alive and self._is_ready
+
+    @property
+    def is_alive(self) -> bool:
+        return self._host.is_alive
+
+    @property
+    def service(self) -> Service | None:
+        return self._dispatcher if self._host.is_alive else None
+
+    @property
+    def has_opened(self) -> bool:
+        return self._opened is not None
 
     @property
     def opened(self) -> OpenNode:
@@ -79,13 +106,16 @@ class SimulatedNode:
 
     async def start(self) -> None:
         """Returns when the node serves. Dies like any other part of it if the machine does."""
-        self._host = Host("node")
+        self.is_silent = False
+        self.run_count += 1
+        self._opened, self._is_ready = None, False
+        self._host = Host(self._name)
         token = HOST.set(self._host)
-        self._context = copy_context()
+        self.context = copy_context()
         HOST.reset(token)
         self._scratch, self._memory, self._connections = Scratch(), RequestMemory(REQUEST_BYTES_MAX), {}
-        started = self._context.run(self._world.loop.create_task, self._start(), name="start node")
-        self._death = self._world.loop.create_future()
+        started = self.context.run(self.machine.loop.create_task, self._start(), name="start node")
+        self._death = self.machine.loop.create_future()
         await asyncio.wait((started, self._death), return_when=asyncio.FIRST_COMPLETED)
         if self._host.is_alive:
             await started
@@ -93,63 +123,94 @@ class SimulatedNode:
             started.exception()  # It died of the crash; that is told by `is_serving`.
 
     async def _start(self) -> None:
-        world = self._world
+        machine = self.machine
         ports = Ports(
-            clock=world.clock,
-            workers=world.workers,
-            disk=world.disk,
+            clock=machine.clock,
+            workers=machine.workers,
+            disk=machine.disk,
             new_uuid=lambda: UUID(int=self._chance.getrandbits(128), version=4),
             new_session_id=lambda: self._chance.randint(1, 2**31 - 1),
-            wrap_peers=self._wrap_peers,
+            chance=self._chance.random,
+            connect_peers=self._connect_peers,
         )
-        listeners = [AdvertisedListener(name=LISTENER, host="node", port=9092)]
-        self._opened = await open_node(ports, self._config, listeners, HandleCache(16))
+        listeners = [AdvertisedListener(name=LISTENER, host=self._name, port=PORT)]
+        self._opened = await prepare_node(ports, self._config, listeners, HandleCache(16))
+        self._dispatcher = Dispatcher(self._opened.node)
+        await start_node(self._opened)
         self._housekeeping = Housekeeping(self._opened)
         self._housekeeping.start()
-        self._dispatcher = Dispatcher(self._opened.node)
-        world.trace.add("node serves")
+        self._is_ready = True
+        machine.trace.add(self._name, "serves")
 
     async def stop(self) -> None:
         """A clean shutdown."""
-        assert self._context is not None
-        await self._context.run(self._world.loop.create_task, self._stop(), name="stop node")
+        assert self.context is not None
+        await self.context.run(self.machine.loop.create_task, self._stop(), name="stop node")
         self._host.is_alive = False
-        self._world.loop.bury(self._host)  # The process ends, whatever it was still doing.
+        self.machine.loop.bury(self._host)  # The process ends, whatever it was still doing.
+        self._on_gone()
 
     async def _stop(self) -> None:
         assert self._housekeeping is not None
-        self._dispatcher = None
+        node = self.opened.node
+        await node.quorum.resign()
+        self._dispatcher, self._is_ready = None, False
+        node.stopping = True
+        node.fetch_sessions.interrupt_all()
         for connection in tuple(self._connections):
             connection.close()
         await self._housekeeping.stop()
         await close_node(self.opened)
-        self._world.trace.add("node stopped")
+        self.machine.trace.add(self._name, "stopped")
 
-    def kill(self, kept: Kept) -> None:
-        """Ends it between two instructions, if a disk call has not ended it already."""
+    def kill(self, kept: Kept, *, is_silent: bool = False) -> None:
+        """Ends it between two instructions, if a disk call has not ended it already; `is_silent`: and its machine too."""
+        self.is_silent = is_silent
         if self._host.is_alive:
             self._on_death()
-        self._world.disk.crash(kept)
+        self.machine.disk.crash(kept)
+
+    def pause(self) -> None:
+        self.machine.loop.pause(self._host)
+
+    def resume(self) -> None:
+        self.machine.loop.resume(self._host)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._host.is_paused
+
+    @contextmanager
+    def slow_disk(self) -> Iterator[None]:
+        workers = self.machine.workers
+        workers.latency_seconds_max = SLOW_SECONDS_MAX
+        yield
+        workers.latency_seconds_max = self._usual_latency_seconds_max
 
     def die_at(self, change: int) -> None:
         """The machine goes before the disk change number `change` from now. `kill` decides then what is kept."""
-        self._world.disk.crash_at(change)
+        self.machine.disk.crash_at(change)
+
+    def live(self) -> None:
+        """What `die_at` has announced does not happen."""
+        self.machine.disk.crash_at(None)
 
     def _on_death(self) -> None:
-        self._world.trace.add("node dies")
+        self.machine.trace.add(self._name, "dies")
         self._host.is_alive = False
         self._dispatcher = None
-        self._world.loop.bury(self._host)
-        self._world.network.abandon_all()
+        self.machine.loop.bury(self._host)
+        self.machine.network.abandon_all()
+        self._on_gone()
         if not self._death.done():
             self._death.set_result(None)
 
     # -- clients -----------------------------------------------------------------------------------------------------
 
     def connect(self) -> SimulatedSocket:
-        if not self.is_serving:
+        if self.service is None:
             raise ConnectionRefusedError("the node is not there")
-        return self._world.network.connect(self._accept, self._context)
+        return self.machine.network.connect(self._accept, self.context)
 
     def _accept(self, transport: SimulatedTransport) -> Connection:
         assert self._dispatcher is not None
@@ -158,7 +219,7 @@ class SimulatedNode:
             transport=transport,
             service=self._dispatcher,
             peer=Peer(host="client", port=self._connection_count, listener=LISTENER),
-            clock=self._world.clock,
+            clock=self.machine.clock,
             scratch=self._scratch,
             memory=self._memory,
             request_bytes_max=REQUEST_BYTES_MAX,

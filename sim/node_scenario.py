@@ -243,7 +243,7 @@ class NodeScenario:
             assert found.get(offset) == value, f"{value!r} was read at {offset}, where {found.get(offset)!r} is"
         self._check_producers(found)
         await self._check_topics(client)
-        left = self.world.disk.list(self.node.opened.metadata.log.directory)
+        left = self.world.disk.list(self.node.opened.node.quorum.store.log.directory)
         self.hits["metadata snapshots left"] += sum(name.endswith(".checkpoint") for name in left)
 
     def _check_producers(self, found: dict[int, bytes]) -> None:

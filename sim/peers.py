@@ -2,13 +2,14 @@
 twice, or not at all, and so do answers. Here one node talks to itself over it (broker/peers.py)."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NodeId
-from ottla.broker.peers import Peers
+from ottla.broker.peers import Peers, Watch
 from ottla.wire.apis import ApiKey
 from ottla.wire.codec import codec_for
 from ottla.wire.message import Message
@@ -36,32 +37,47 @@ class SimulatedPeers:
         self._trace = trace
         self._repetitions: set[asyncio.Task[None]] = set()
 
-    async def ask(self, broker_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> Any:
-        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS_MAX
-        self._trace.add("peer", broker_id, api_key.name)
+    async def ask(
+        self,
+        node_id: NodeId,
+        api_key: ApiKey,
+        api_version: int,
+        request: Message,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> Any:
+        seconds = ANSWER_SECONDS_MAX if timeout_seconds is None else timeout_seconds
+        deadline = asyncio.get_running_loop().time() + seconds
+        self._trace.add("peer", node_id, api_key.name)
         if self._strikes(self.faults.repetition_probability):
-            repetition = asyncio.ensure_future(self._repeat(broker_id, api_key, api_version, request))
+            repetition = asyncio.ensure_future(self._repeat(node_id, api_key, api_version, request))
             self._repetitions.add(repetition)
             repetition.add_done_callback(self._repetitions.discard)
         await self._delay()
         if self._strikes(self.faults.loss_probability):
             raise await self._unanswered(deadline, "request lost")
-        answer = await self._deliver(broker_id, api_key, api_version, request)
+        answer = await self._deliver(node_id, api_key, api_version, request)
         if self._strikes(self.faults.loss_probability):
             raise await self._unanswered(deadline, "answer lost")
         await self._delay()
         return _over_the_wire(answer, api_version)
 
-    async def _repeat(self, broker_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> None:
+    def watch(self, node_id: NodeId, on_lost: Callable[[], None]) -> Watch:
+        return self._inner.watch(node_id, on_lost)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    async def _repeat(self, node_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> None:
         await asyncio.sleep(self._chance.random() * self.faults.repetition_seconds_max)
-        self._trace.add("peer again", broker_id, api_key.name)
+        self._trace.add("peer again", node_id, api_key.name)
         try:
-            await self._deliver(broker_id, api_key, api_version, request)
+            await self._deliver(node_id, api_key, api_version, request)
         except ApiError as error:
             self._trace.add("peer again refused", error.code.name)
 
-    async def _deliver(self, broker_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> Any:
-        return await self._inner.ask(broker_id, api_key, api_version, _over_the_wire(request, api_version))
+    async def _deliver(self, node_id: NodeId, api_key: ApiKey, api_version: int, request: Message) -> Any:
+        return await self._inner.ask(node_id, api_key, api_version, _over_the_wire(request, api_version))
 
     def _strikes(self, probability: float) -> bool:
         return probability > 0 and self._chance.random() < probability

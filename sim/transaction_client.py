@@ -11,10 +11,10 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
 from ottla.wire.records import BatchBuilder, Record, batches, check_crc, records_of
-from sim.client import VERSIONS, SimulatedClient, Unanswered
-from sim.node import SimulatedNode
+from sim.client import VERSIONS, Client, Unanswered
 
-_COMMON: Final = VERSIONS | {
+_COMMON: Final[Mapping[ApiKey, int]] = {
+    **VERSIONS,
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.ADD_PARTITIONS_TO_TXN: 3,
     ApiKey.ADD_OFFSETS_TO_TXN: 3,
@@ -23,8 +23,8 @@ _COMMON: Final = VERSIONS | {
     ApiKey.LIST_TRANSACTIONS: 1,
 }
 CLIENT_VERSIONS: Final[dict[int, Mapping[ApiKey, int]]] = {
-    1: _COMMON | {ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3, ApiKey.TXN_OFFSET_COMMIT: 3},
-    2: _COMMON | {ApiKey.INIT_PRODUCER_ID: 6, ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
+    1: {**_COMMON, ApiKey.PRODUCE: 9, ApiKey.END_TXN: 3, ApiKey.TXN_OFFSET_COMMIT: 3},
+    2: {**_COMMON, ApiKey.INIT_PRODUCER_ID: 6, ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
 }
 NOBODY: Final = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
 PASSING: Final = frozenset(
@@ -34,6 +34,8 @@ PASSING: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.LEADER_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -55,13 +57,12 @@ class Refused(Exception):
 class TransactionalProducer:
     """One process: an identity and its sequences. Repeats every request until it gets a final answer."""
 
-    def __init__(
-        self, node: SimulatedNode, name: str, transactional_id: str, version: int, *, is_two_phase: bool = False
-    ) -> None:
+    def __init__(self, client: Client, transactional_id: str, version: int, *, is_two_phase: bool = False) -> None:
+        """`client` speaks `CLIENT_VERSIONS` of that version."""
         self._version = version
         self._is_two_phase = is_two_phase
         self.transactional_id = transactional_id
-        self.client = SimulatedClient(node, name, CLIENT_VERSIONS[version])
+        self.client = client
         self.identity = NOBODY
         self._sequences: dict[str, int] = {}
         self._announced: set[str] = set()
@@ -211,7 +212,7 @@ def _code_of(answer: Any) -> ErrorCode:
 class CommittedReader:
     """Reads one topic from its start, as a consumer with `isolation.level=read_committed` does."""
 
-    def __init__(self, client: SimulatedClient, topic: str) -> None:
+    def __init__(self, client: Client, topic: str) -> None:
         self._client = client
         self._topic = topic
         self.offset = 0

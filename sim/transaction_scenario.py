@@ -12,21 +12,18 @@ longer than any time-out, comes back as a new process, and ends what it finds.
 """
 
 import asyncio
-from collections import Counter
 from typing import Final
 
 from ottla.base.errors import ErrorCode
-from ottla.broker.peers import Peers
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
-from sim.client import SimulatedClient, Unanswered
-from sim.disk_nodes import Kept
-from sim.network import CALM as CALM_NETWORK
+from sim.client import Unanswered
 from sim.network import NetworkFaults
-from sim.node import SimulatedNode
-from sim.peers import CALM, PeerFaults, SimulatedPeers
+from sim.peers import PeerFaults
+from sim.subject import Subject, TroubledNode
 from sim.transaction_client import CLIENT_VERSIONS, CommittedReader, Refused, TransactionalProducer
+from sim.troubled_cluster import TroubledCluster
 from sim.world import World
 
 TOPICS: Final = ("orders", "stock")
@@ -34,7 +31,7 @@ PRODUCER_COUNT: Final = 3
 TWO_PHASE_PRODUCER: Final = 0
 TRANSACTIONS_PER_PRODUCER: Final = 8
 WRITES_PER_TOPIC_MAX: Final = 4
-DEATH_COUNT: Final = 2
+TROUBLE_SECONDS: Final = 30
 SECONDS_MAX: Final = 900  # Of virtual time.
 SETTLE_SECONDS_MAX: Final = 60
 GHOST_SECONDS_MAX: Final = 20.0
@@ -48,30 +45,16 @@ _FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCE
 
 
 class TransactionScenario:
-    def __init__(self, seed: int, *, version: int = 2, is_power_safe: bool = True) -> None:
-        """`is_power_safe`: every acknowledgement waits for an fsync, and the power may go."""
-        self.world = World(seed, faults=NetworkFaults(reset_probability=0.002))
-        self.hits: Counter[str] = Counter()
+    def __init__(self, subject: Subject, *, version: int = 2) -> None:
+        self.subject = subject
+        self.world = subject.world
+        self.hits = subject.hits
         self._version = version
-        self._is_power_safe = is_power_safe
-        self._peer_faults = PeerFaults(
-            delay_seconds_max=0.3,
-            loss_probability=0.05,
-            repetition_probability=0.1 if version == 2 else 0.0,
-            repetition_seconds_max=10.0,
-        )
-        self._peers: SimulatedPeers | None = None
-        settings = SETTINGS | ({"log.flush.interval.messages": "1"} if is_power_safe else {})
-        self.node = SimulatedNode(self.world, settings, self._wrap_peers)
         self._committed: dict[int, list[int]] = {number: [] for number in range(PRODUCER_COUNT)}
         self._written: dict[tuple[str, int, int], list[bytes]] = {}
         self._read: dict[str, dict[int, bytes]] = {topic: {} for topic in TOPICS}
         self._ghosts: list[asyncio.Future[None]] = []
         self._is_over = False
-
-    def _wrap_peers(self, peers: Peers) -> Peers:
-        self._peers = SimulatedPeers(peers, self._peer_faults, self.world.stream("peers"), self.world.trace)
-        return self._peers
 
     def run(self) -> str:
         """One seed, from an empty disk to the final check. Returns the digest of its trace."""
@@ -79,46 +62,23 @@ class TransactionScenario:
         return self.world.digest()
 
     async def _main(self) -> None:
-        await self.node.start()
+        await self.subject.start()
         for topic in TOPICS:
             await self._create_topic(topic)
         producers = [asyncio.ensure_future(self._produce(number)) for number in range(PRODUCER_COUNT)]
         readers = [asyncio.ensure_future(self._follow(topic)) for topic in TOPICS]
-        await self._strike()
+        await self.subject.trouble(TROUBLE_SECONDS)
         await asyncio.gather(*producers)
         await asyncio.gather(*self._ghosts)
         self._is_over = True
-        self._peer_faults, self.world.network.faults = CALM, CALM_NETWORK
-        await self.node.stop()
-        await self.node.start()
+        self.subject.calm_down()
+        await self.subject.stop()
+        await self.subject.start()
         await asyncio.gather(*readers)
         await self._check()
-        await self.node.stop()
+        await self.subject.stop()
 
     # -- what goes wrong ---------------------------------------------------------------------------------------------
-
-    async def _strike(self) -> None:
-        chance = self.world.random
-        for _ in range(DEATH_COUNT):
-            await asyncio.sleep(chance.random() * 15)
-            match chance.randrange(3):
-                case 0:
-                    await self.node.stop()
-                    self.hits["clean restart"] += 1
-                case 1:
-                    self._kill("killed between two instructions")
-                case _:
-                    self.node.die_at(chance.randint(0, 15))
-                    await asyncio.sleep(chance.random() * 3)
-                    self._kill("killed inside a disk call" if not self.node.is_serving else "killed while idle")
-            await asyncio.sleep(chance.random())
-            await self.node.start()
-
-    def _kill(self, how: str) -> None:
-        kept = self.world.random.choice(tuple(Kept)) if self._is_power_safe else Kept.EVERYTHING
-        self.node.kill(kept)
-        self.world.disk.crash_at(None)
-        self.hits[f"{how}, {kept.value} kept"] += 1
 
     def _haunt(self, api_key: ApiKey, request: Message) -> None:
         """A copy of a request that was given up on arrives late."""
@@ -127,7 +87,7 @@ class TransactionScenario:
 
     async def _arrive_late(self, api_key: ApiKey, request: Message) -> None:
         await asyncio.sleep(self.world.random.random() * GHOST_SECONDS_MAX)
-        client = SimulatedClient(self.node, f"ghost-{len(self._ghosts)}", CLIENT_VERSIONS[self._version])
+        client = self.subject.new_client(f"ghost-{len(self._ghosts)}", CLIENT_VERSIONS[self._version])
         try:
             await client.request(api_key, request)
             self.hits[f"late {api_key.name} answered"] += 1
@@ -151,13 +111,8 @@ class TransactionScenario:
         producer.client.close()
 
     def _new_producer(self, number: int) -> TransactionalProducer:
-        return TransactionalProducer(
-            self.node,
-            f"producer-{number}",
-            f"tx-{number}",
-            self._version,
-            is_two_phase=self._is_two_phase(number),
-        )
+        client = self.subject.new_client(f"producer-{number}", CLIENT_VERSIONS[self._version])
+        return TransactionalProducer(client, f"tx-{number}", self._version, is_two_phase=self._is_two_phase(number))
 
     def _is_two_phase(self, number: int) -> bool:
         return self._version == 2 and number == TWO_PHASE_PRODUCER
@@ -219,7 +174,7 @@ class TransactionScenario:
     # -- readers -----------------------------------------------------------------------------------------------------
 
     async def _follow(self, topic: str) -> None:
-        client = SimulatedClient(self.node, f"reader-{topic}")
+        client = self.subject.new_client(f"reader-{topic}")
         reader = CommittedReader(client, topic)
         while not self._is_over:
             await self._read_some(reader, topic)
@@ -251,7 +206,7 @@ class TransactionScenario:
     async def _read_to_the_end(self, topic: str) -> None:
         """As a new reader; the last stable offset must reach the high watermark."""
         self._read[topic] = {}
-        reader = CommittedReader(SimulatedClient(self.node, "checker"), topic)
+        reader = CommittedReader(self.subject.new_client("checker"), topic)
         deadline = self.world.clock.monotonic() + SETTLE_SECONDS_MAX
         while reader.high_watermark < 0 or reader.offset < reader.high_watermark:
             await self._read_some(reader, topic, wait_ms=100)
@@ -268,7 +223,7 @@ class TransactionScenario:
         assert not [value for value in read if value.startswith(b"zombie")], "a zombie's write was committed"
 
     async def _check_offset(self, number: int) -> None:
-        client = SimulatedClient(self.node, "checker", CLIENT_VERSIONS[self._version])
+        client = self.subject.new_client("checker", CLIENT_VERSIONS[self._version])
         topic = api.OffsetFetchRequest.OffsetFetchRequestTopics(name="orders", partition_indexes=[0])
         group = api.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=_group(number), topics=[topic])
         request = api.OffsetFetchRequest(groups=[group], require_stable=True)
@@ -285,11 +240,11 @@ class TransactionScenario:
         assert found == expected, f"the group of producer {number} is at {found}, committed was {expected}"
 
     async def _create_topic(self, name: str) -> None:
-        client = SimulatedClient(self.node, "setup")
+        client = self.subject.new_client("setup")
         topic = api.CreateTopicsRequest.CreatableTopic(
             name=name,
             num_partitions=1,
-            replication_factor=1,
+            replication_factor=self.subject.replica_count,
             configs=[
                 api.CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
                 for key, value in (("internal.segment.bytes", "3000"), ("index.interval.bytes", "300"))
@@ -306,3 +261,19 @@ class TransactionScenario:
 
 def _group(number: int) -> str:
     return f"group-{number}"
+
+
+def transactions_on_one_node(seed: int, *, version: int = 2, is_power_safe: bool = True) -> TransactionScenario:
+    peer_faults = PeerFaults(
+        delay_seconds_max=0.3,
+        loss_probability=0.05,
+        repetition_probability=0.1 if version == 2 else 0.0,
+        repetition_seconds_max=10.0,
+    )
+    world = World(seed, faults=NetworkFaults(reset_probability=0.002))
+    subject = TroubledNode(world, SETTINGS, death_count=2, is_power_safe=is_power_safe, peer_faults=peer_faults)
+    return TransactionScenario(subject, version=version)
+
+
+def transactions_on_a_cluster(seed: int, *, version: int = 2) -> TransactionScenario:
+    return TransactionScenario(TroubledCluster(World(seed), 3, SETTINGS), version=version)

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -136,7 +137,9 @@ def said_of(there: Outcome) -> str:
 
 def record(outcomes: list[Outcome]) -> None:
     """After every unit, so that a run that is broken off has not been in vain."""
-    write_tables(write_record(outcomes), {suite.name: suite.version for suite in SUITES})
+    today = datetime.now(UTC).date().isoformat()
+    recorded = write_record(replace(outcome, date=today) for outcome in outcomes)
+    write_tables(recorded, {suite.name: suite.version for suite in SUITES})
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One test's end. `reason` says why it failed or was left out; `kafka` what a failed test does on Apache Kafka."""
+    """One test's end. `reason` says why it failed or was left out; `kafka` what a failed test does on Apache Kafka;
+    `date` when it ran."""
 
     suite: str
     test: str
@@ -34,6 +35,7 @@ class Outcome:
     seconds: float = 0.0
     reason: str = ""
     kafka: str = ""
+    date: str = ""
 
 
 class Suite(Protocol):

@@ -48,7 +48,9 @@ def table(suite: str, version: str, record: Record) -> str:
     outcomes = [outcome for outcome in record.values() if outcome.suite == suite]
     counts = Counter(outcome.state for outcome in outcomes)
     summary = ", ".join(f"{counts[state]} {state}" for state in State)
-    lines = [f"### {suite} {version}: {summary}", "", "| test | result | s | note |", "|---|---|---|---|"]
+    dates = sorted({outcome.date for outcome in outcomes})
+    ran = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    lines = [f"### {suite} {version}: {summary} ({ran})", "", "| test | result | s | note |", "|---|---|---|---|"]
     for outcome in outcomes:
         note = "; ".join(part for part in (outcome.reason, outcome.kafka) if part)
         seconds = "" if outcome.state is State.SKIP else f"{outcome.seconds:.1f}"

@@ -37,7 +37,12 @@ DOOMED_SHARE: Final = 0.1
 WEDGED_SECONDS: Final = 15.0
 SESSION_TIMEOUT_MS: Final = 6_000
 TRANSACTION_TIMEOUT_MS: Final = 8_000
-RECONNECT: Final = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 50}
+RECONNECT: Final = {
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 50,
+    "socket.timeout.ms": 5_000,  # A broker may be silent, and not gone.
+}
 
 
 def output_partition(topic: str, source_partition: int, partition_count: int) -> int:

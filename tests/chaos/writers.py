@@ -92,6 +92,8 @@ class Writer(threading.Thread):
         self._crash: BaseException | None = None
         self.acknowledged_count = 0
         self.slowest_answer_seconds = 0.0
+        self.longest_gap_seconds = 0.0  # Between two answers of a partition that followed each other.
+        self._answered_at: dict[int, float] = {}
         merged = {"bootstrap.servers": bootstrap, **QUIET, **PATIENT, **guarantee.settings, **(settings or {})}
         self._producer = Producer({**merged, "error_cb": self._on_error})
         _running.add(self)
@@ -125,6 +127,10 @@ class Writer(threading.Thread):
             self.history.acknowledge(record, offset)
             self.acknowledged_count += 1
             self.slowest_answer_seconds = max(self.slowest_answer_seconds, message.latency() or 0.0)
+            now = time.monotonic()
+            gap_seconds = now - self._answered_at.get(record.partition, now)
+            self.longest_gap_seconds = max(self.longest_gap_seconds, gap_seconds)
+            self._answered_at[record.partition] = now
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():

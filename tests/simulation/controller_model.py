@@ -182,7 +182,7 @@ class Cluster:
             previous_broker_epoch=broker.clean_epoch,
         )
         registered = self.image.brokers.get(broker_id)
-        is_alive = registered is not None and self.sessions.is_alive(registered, self.now_ms)
+        is_alive = registered is not None and self.sessions.is_in_contact(registered, self.now_ms)
         try:
             broker.epoch = self.apply(decide_register_broker(self.image, request, is_alive=is_alive))
         except ApiError:
@@ -198,23 +198,26 @@ class Cluster:
             want_shut_down=broker.is_stopping,
         )
         self.sessions.on_heartbeat(self.image, request, self.now_ms)
-        log_ends = self.log_ends(broker_id)
         try:
-            decision = decide_heartbeat(
-                self.image, request, self.sessions, static_configs=NO_STATIC_CONFIGS, log_ends=log_ends
-            )
+            decision = decide_heartbeat(self.image, request, self.sessions, static_configs=NO_STATIC_CONFIGS)
         except ApiError:
             broker.is_up = False  # It was unregistered.
             return
         if self.apply(decision).should_shut_down:
             broker.is_up, broker.clean_epoch = False, broker.epoch
+        if decision.records:
+            self.elect_where_leaderless()
 
-    def log_ends(self, joining: int):
+    def elect_where_leaderless(self) -> None:
+        log_ends = self.log_ends()
+        self.apply(decide_elect_where_leaderless(self.image, static_configs=NO_STATIC_CONFIGS, log_ends=log_ends))
+
+    def log_ends(self):
         return {
             (ref.topic.id, ref.number): {
                 one: self.log_end((ref.topic.name, ref.number), one) for one in ref.partition.last_known_elr
             }
-            for ref in plan_log_comparison(self.image, joining)
+            for ref in plan_log_comparison(self.image)
         }
 
     def log_end(self, key: tuple[str, int], broker_id: int) -> LogEnd:
@@ -249,8 +252,7 @@ class Cluster:
         self.seen["controller failed"] += 1
         self.records_left = None
         self.sessions = BrokerSessions(SESSION_TIMEOUT_MS)
-        log_ends = self.log_ends(-1)
-        self.apply(decide_elect_where_leaderless(self.image, static_configs=NO_STATIC_CONFIGS, log_ends=log_ends))
+        self.elect_where_leaderless()
 
     def pass_time(self, duration_ms: int) -> None:
         for _ in range(0, duration_ms, LOOK_MS):

@@ -1,27 +1,29 @@
 """A group with members that crash, and a coordinator that dies: `sim/group_scenario.py` says what must hold."""
 
+import asyncio
+
 import pytest
 
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.group_records import metadata_record
 from ottla.coordinator.groups.rebalance import Rebalances
 from ottla.coordinator.runtime import CoordinatorRuntime
-from sim.group_scenario import GroupScenario
+from sim.group_scenario import group_on_one_node
 
 
 @pytest.mark.parametrize("first_seed", range(20_000, 20_020, 5))
 def test_five_seeds_from(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 5):
         try:
-            GroupScenario(seed, is_power_safe=seed % 2 == 0).run()
+            group_on_one_node(seed, is_power_safe=seed % 2 == 0).run()
         except BaseException as error:
             error.add_note(f"python -m sim --scenario groups --seed {seed}")
             raise
 
 
 def test_a_seed_twice_gives_the_same_trace() -> None:
-    first = [GroupScenario(seed).run() for seed in range(2)]
-    assert first == [GroupScenario(seed).run() for seed in range(2)]
+    first = [group_on_one_node(seed).run() for seed in range(2)]
+    assert first == [group_on_one_node(seed).run() for seed in range(2)]
     assert len(set(first)) == 2
 
 
@@ -31,7 +33,7 @@ def test_a_seed_twice_gives_the_same_trace() -> None:
 def fails_for_some_seed(text: str) -> None:
     for seed in range(0, 40, 2):
         try:
-            GroupScenario(seed).run()
+            group_on_one_node(seed).run()
         except AssertionError as error:
             assert text in str(error)
             return
@@ -39,13 +41,20 @@ def fails_for_some_seed(text: str) -> None:
 
 
 def test_acknowledgements_before_the_commit_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def submit_and_hope(self, index, decide):  # type: ignore[no-untyped-def]
+    def submit_and_hope(self, index, decide):  # type: ignore[no-untyped-def]
         shard = self._ready_shard(index)
         decision = decide(shard.machine)
         shard.record(decision)
-        return decision.reply
+        shard.write()
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return decision.reply, done
 
-    monkeypatch.setattr(CoordinatorRuntime, "submit", submit_and_hope)
+    async def submit(self, index, decide):  # type: ignore[no-untyped-def]
+        return submit_and_hope(self, index, decide)[0]
+
+    monkeypatch.setattr(CoordinatorRuntime, "submit", submit)
+    monkeypatch.setattr(CoordinatorRuntime, "submit_gathered", submit_and_hope)
     fails_for_some_seed("was acknowledged")
 
 

@@ -48,7 +48,7 @@ def gap_ms(seed: int, what: str) -> int:
 @pytest.mark.parametrize(
     ("what", "median_ms_max", "most_ms_max"),
     [
-        ("process dies", 40, 500),  # A reset connection tells; at worst two candidates split the votes once.
+        ("process dies", 40, 100),  # A reset connection tells, and the followers do not split the votes.
         ("resigns", 20, 40),  # It names its successor.
         ("host dies", SETTINGS.fetch_timeout_ms, 2 * SETTINGS.fetch_timeout_ms),  # Silence has to last.
     ],

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sim.transaction_scenario import TransactionScenario
+from sim.transaction_scenario import TransactionScenario, transactions_on_one_node
 
 
 def scenario(seed: int) -> TransactionScenario:
     """As `python -m sim` runs it."""
-    return TransactionScenario(seed, version=1 if seed % 4 == 3 else 2, is_power_safe=seed % 2 == 0)
+    return transactions_on_one_node(seed, version=1 if seed % 4 == 3 else 2, is_power_safe=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("first_seed", range(20_000, 20_024, 6))

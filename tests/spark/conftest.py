@@ -1,7 +1,8 @@
 """One broker and one Spark session (a JVM takes seconds to start) for all tests here.
 
-With OTTLA_SPARK_BOOTSTRAP=host:port the tests run against that broker: against Apache Kafka, they show that source, sink
-and pipelines are clients of the Kafka protocol and nothing else. What needs our broker takes `ottla_broker`.
+With OTTLA_SPARK_BOOTSTRAP=host:port the tests run against that broker, with `apache-kafka` against one that is started
+for them: source, sink and pipelines are clients of the Kafka protocol and nothing else. What needs our broker takes
+`ottla_broker`.
 """
 
 import os
@@ -17,6 +18,7 @@ from ottla.testing import Broker
 from tests.spark.brokers import AnyBroker, ForeignBroker
 
 FOREIGN_BOOTSTRAP = os.environ.get("OTTLA_SPARK_BOOTSTRAP")
+APACHE_KAFKA = "apache-kafka"
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +28,22 @@ def ottla_broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForeignBroker]:
+    from benchmarks.peers import ApacheKafka
+
+    kafka = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    kafka.heap = "512m"
+    kafka.prepare()
+    kafka.start()
+    yield ForeignBroker(kafka.bootstrap)
+    kafka.discard()
+
+
+@pytest.fixture(scope="session")
 def broker(request: pytest.FixtureRequest) -> AnyBroker:
+    if FOREIGN_BOOTSTRAP == APACHE_KAFKA:
+        foreign: ForeignBroker = request.getfixturevalue("apache_kafka")
+        return foreign
     if FOREIGN_BOOTSTRAP:
         return ForeignBroker(FOREIGN_BOOTSTRAP)
     started: Broker = request.getfixturevalue("ottla_broker")

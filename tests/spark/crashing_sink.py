@@ -45,7 +45,10 @@ class CrashingWriter(ExactlyOnceStreamWriter):
 
     def _crash_if(self, point: CrashPoint) -> None:
         if self._point == point:
-            raise Crash(point)
+            self.crash()
+
+    def crash(self) -> None:
+        raise Crash(self._point)
 
 
 class CrashingSource(DefaultSource):

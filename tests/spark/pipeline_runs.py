@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ottla.client import Admin, Producer
+from ottla.client import Producer
 from ottla.spark.pipelines.checking import check_files
 from ottla.spark.pipelines.definition import Pipeline
 from ottla.spark.pipelines.failures import BackOff
 from ottla.spark.pipelines.runner import Runner
 from ottla.spark.pipelines.status_files import StateDirectory, Status
 from tests.spark.brokers import AnyBroker
-from tests.spark.source_topics import reader
+from tests.spark.source_topics import create, reader
+from tests.spark.visibility import wait_visible
 
 Event = tuple[str | None, object, int]
 """Key, value (as JSON, None is a tombstone), timestamp in milliseconds."""
@@ -37,9 +38,8 @@ def ran(
 
 
 def created(broker: AnyBroker, *topics: str, partitions: int = 2, **configs: str) -> None:
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        for topic in topics:
-            admin.create_topic(topic, partitions, configs=configs)
+    for topic in topics:
+        create(broker, topic, partitions, **configs)
 
 
 def produced(broker: AnyBroker, topic: str, events: Iterable[Event]) -> None:
@@ -55,6 +55,7 @@ def produced(broker: AnyBroker, topic: str, events: Iterable[Event]) -> None:
 
 def consumed(spark: Any, broker: AnyBroker, topic: str) -> list[tuple[str | None, Any]]:
     """Keys and values, committed ones only, sorted."""
+    wait_visible(broker, topic)
     rows = reader(spark, broker, topic).selectExpr("cast(key as string) key", "cast(value as string) value").collect()
     return sorted(((row.key, json.loads(row.value)) for row in rows), key=repr)
 

@@ -1,5 +1,6 @@
 """Pipelines run: from a YAML file to rows at their destination, over restarts, failures and requests to stop."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -161,7 +162,7 @@ def test_a_plan_is_shown_without_running_anything(spark: Any, broker: AnyBroker,
 
 @pytest.mark.timeout(300)
 def test_the_command_runs_until_it_is_told_to_end(broker: AnyBroker, tmp_path: Path) -> None:
-    """A process of its own, as a service manager starts and stops it."""
+    """A process of its own, as a service manager starts and stops it, where PySpark's shell is a notebook."""
     created(broker, "commanded")
     produced(broker, "commanded", numbered(0, 10))
     file = tmp_path / "p.yaml"
@@ -170,7 +171,10 @@ def test_the_command_runs_until_it_is_told_to_end(broker: AnyBroker, tmp_path: P
         more.write(TO_PARQUET.format(name="commanded", path=tmp_path / "lake"))
     state = StateDirectory(tmp_path / "state")
     command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", str(file), "--master", "local[2]"]
-    process = subprocess.Popen([*command, "--state", str(state.path)], stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "PYSPARK_DRIVER_PYTHON": "jupyter"}
+    process = subprocess.Popen(
+        [*command, "--state", str(state.path)], stderr=subprocess.PIPE, text=True, env=environment
+    )
     try:
         until(lambda: (status := state.status("commanded")) is not None and status.rows_total == 10, seconds_max=180)
         process.send_signal(signal.SIGTERM)

@@ -85,15 +85,15 @@ def test_a_stream_from_topic_to_topic(spark: Any, broker: AnyBroker, checkpoint:
         writing = frame.writeStream.format("ottla").option("kafka.bootstrap.servers", broker.bootstrap_servers)
         writing = writing.option("topic", target).option("guarantee", guarantee)
         query = writing.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        query.awaitTermination(120)
+        query.awaitTermination()
 
     filled(broker, source, 20)
     run()
-    wait_visible(broker, target, 2)
+    wait_visible(broker, target)
     assert values(reader(spark, broker, target)) == sorted(f"v{number}" for number in range(20))
     filled(broker, source, 4)
     run()
-    wait_visible(broker, target, 2)
+    wait_visible(broker, target)
     assert len(values(reader(spark, broker, target))) == 24
     by_key = {row["key"]: row["partition"] for row in reader(spark, broker, target).collect()}
     assert by_key == {key: partition_of_key(key, 2) for key in by_key}

@@ -34,10 +34,10 @@ def test_a_query_that_fails_and_starts_again_writes_each_row_once(
         writing = writing.option("guarantee", "exactlyOnce").option("checkpointLocation", checkpoint)
         if crash_point in set(CrashPoint):
             writing = writing.option("crashPoint", crash_point)
-        writing.trigger(availableNow=True).start().awaitTermination(120)
+        writing.trigger(availableNow=True).start().awaitTermination()
 
     with pytest.raises(Exception, match=r"crash|Crash"):
         run(point)
     run("")
-    wait_visible(broker, target, 2)
+    wait_visible(broker, target)
     assert values(reader(spark, broker, target)) == sorted(f"v{number}" for number in range(ROWS))

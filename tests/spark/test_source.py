@@ -86,7 +86,7 @@ def test_a_stream_goes_on_where_its_checkpoint_ends(
         )
         query = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint).option("path", sink)
         done = query.trigger(availableNow=True).start()
-        done.awaitTermination(120)
+        done.awaitTermination()
         return [progress["numInputRows"] for progress in done.recentProgress if progress["numInputRows"]]
 
     assert run() == [8, 8, 4]

@@ -27,7 +27,7 @@ class Copy:
 
     def run(self, **options: object) -> list[str]:
         query = self._frame(**options).writeStream.format("parquet").option("checkpointLocation", self._checkpoint)
-        query.option("path", self._sink).trigger(availableNow=True).start().awaitTermination(120)
+        query.option("path", self._sink).trigger(availableNow=True).start().awaitTermination()
         return values(self._spark.read.parquet(self._sink))
 
 

@@ -14,19 +14,23 @@ READ_BYTES: Final = 1 << 20
 
 
 class PartitionCoordinatorLog:
+    """For one epoch of leadership: what the coordinator knows is void in the next."""
+
     def __init__(self, partition: Partition, workers: Workers) -> None:
         self.partition = partition
         self._workers = workers
+        self.leader_epoch: Final[LeaderEpoch] = partition.leader_epoch
 
-    @property
-    def leader_epoch(self) -> LeaderEpoch:
-        return self.partition.leader_epoch
+    def is_of(self, partition: Partition) -> bool:
+        return self.partition is partition and self.leader_epoch == partition.leader_epoch
 
     @property
     def end_offset(self) -> Offset:
         return self.partition.log.log_end_offset
 
     def refusal(self) -> ApiError | None:
+        if self.partition.leader_epoch != self.leader_epoch:
+            return ApiError(ErrorCode.NOT_COORDINATOR, f"{self.partition.topic_partition} has another leader")
         reason = self.partition.storage.refusal
         return None if reason is None else ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
@@ -34,6 +38,8 @@ class PartitionCoordinatorLog:
         self.partition.log.producer_state.check_epoch(transaction.producer_id, transaction.epoch)
 
     def begin_append(self, batch: memoryview) -> "Appended | asyncio.Future[Any]":
+        if self.partition.leader_epoch != self.leader_epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.partition.topic_partition} has another leader")
         return self.partition.begin_append(batch, self.partition.log.append_own)
 
     @property

@@ -20,15 +20,15 @@ from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, fits_r
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.transactions.machine import TransactionMachine
 from ottla.metadata.configs import BrokerConfig
-from ottla.metadata.controller.decision import ControllerSettings, Decision
-from ottla.metadata.controller.topics import decide_create_topics
+from ottla.metadata.controller.topics import CREATE_TOPICS_VERSION
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
-from ottla.replica.partition import Partition
 from ottla.replica.partitions import Partitions
 from ottla.wire import api
+from ottla.wire.apis import ApiKey
+from ottla.wire.message import Message
 
-SubmitMetadata = Callable[[Callable[[MetadataImage], Decision[Any]]], Awaitable[Any]]
+ChangeMetadata = Callable[[ApiKey, int, Message], Awaitable[Any]]
 
 # Topic -> the prefix of its broker configurations.
 _PREFIXES: Final = {GROUP_TOPIC: "offsets.topic", TRANSACTION_TOPIC: "transaction.state.log"}
@@ -41,19 +41,18 @@ class Coordinators:
         partitions: Partitions,
         image: MetadataImage,
         config: BrokerConfig,
-        settings: ControllerSettings,
         clock: Clock,
         workers: Workers,
-        submit_metadata: SubmitMetadata,
+        change_metadata: ChangeMetadata,
         new_uuid: Callable[[], UUID],
         new_transaction_machine: Callable[[], TransactionMachine],
     ) -> None:
+        self._node_id = config.integer("node.id")
         self._partitions = partitions
         self._image = image
         self._config = config
-        self._settings = settings
         self._workers = workers
-        self._submit_metadata = submit_metadata
+        self._change_metadata = change_metadata
         group_settings = GroupSettings.of(config)
         self.groups = CoordinatorRuntime[GroupMachine](
             topic=GROUP_TOPIC,
@@ -76,20 +75,24 @@ class Coordinators:
             GROUP_TOPIC: self.groups,
             TRANSACTION_TOPIC: self.transactions,
         }
-        self._led: dict[str, dict[int, Partition]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
+        self._led: dict[str, dict[int, PartitionCoordinatorLog]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
 
     def follow(self) -> None:
-        """Leads what has become ours and lets go of what is no more."""
+        """Leads what has become ours and lets go of what is no more; in another epoch the log is another, too."""
         for topic, runtime in self._runtimes.items():
             led = self._led[topic]
-            held = {partition.topic_partition.partition: partition for partition in self._partitions.of_topic(topic)}
-            for index in led.keys() - held.keys():
+            ours = {
+                partition.topic_partition.partition: partition
+                for partition in self._partitions.of_topic(topic)
+                if partition.leader_id == self._node_id
+            }
+            for index in led.keys() - ours.keys():
                 runtime.resign(index)
                 del led[index]
-            for index, partition in held.items():
-                if led.get(index) is not partition:
-                    led[index] = partition
-                    runtime.lead(index, PartitionCoordinatorLog(partition, self._workers))
+            for index, partition in ours.items():
+                if index not in led or not led[index].is_of(partition):
+                    led[index] = PartitionCoordinatorLog(partition, self._workers)
+                    runtime.lead(index, led[index])
 
     def on_topics_deleted(self, topics: Iterable[str]) -> None:
         """Offsets of a topic go with it: they mean nothing for another of the same name."""
@@ -152,9 +155,7 @@ class Coordinators:
                 )
             ]
         )
-        response = await self._submit_metadata(
-            lambda ahead: decide_create_topics(ahead, creation, self._settings, describe_configs=False)
-        )
+        response = await self._change_metadata(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, creation)
         outcome = response.topics[0]
         if outcome.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_message or f"{topic} cannot be created")

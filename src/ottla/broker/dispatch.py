@@ -5,11 +5,12 @@ closes the connection, as in Kafka; only ApiVersions itself answers it, with ver
 """
 
 import logging
-from typing import Final
+from typing import Any, Final
 
-from ottla.base.errors import ErrorCode, ProtocolError
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError
 from ottla.broker.handlers import (
     api_versions,
+    brokers,
     cluster,
     configs,
     coordinator,
@@ -23,6 +24,7 @@ from ottla.broker.handlers import (
     offsets,
     produce,
     producers,
+    quorum,
     reassignments,
     topics,
     transaction_listing,
@@ -31,10 +33,12 @@ from ottla.broker.handlers import (
     transactions,
 )
 from ottla.broker.node import Node
+from ottla.broker.peers import CLIENT_ID_PREFIX
 from ottla.broker.request import Api, Parts, Peer, RequestContext
 from ottla.wire.apis import API_INFO, ApiKey
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import decode_request_header, encode_response
+from ottla.wire.message import Message
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +53,9 @@ APIS: Final[dict[int, Api]] = {
     **features.APIS,
     **producers.APIS,
     **log_dirs.APIS,
+    **quorum.APIS,
     **reassignments.APIS,
+    **brokers.APIS,
     **coordinator.APIS,
     **groups.APIS,
     **group_offsets.APIS,
@@ -100,7 +106,26 @@ class Dispatcher:
         else:
             # Bytes behind the message are let pass, as Kafka does: librdkafka sends some behind Metadata.
             request, _ = codec_for(API_INFO[context.api_key].request, version).decode(frame, context.body_position)
-        response = await api.handle(self._node, context, request)
+        node = self._node
+        if not node.is_ready and not (api.is_internal or api.is_early or quorum.is_metadata_fetch(request)):
+            await node.wait_ready()
+        if node.is_cut_off and not (api.is_internal or _is_of_peer(context)):
+            raise ProtocolError("this broker is cut off from the cluster: ask another")
+        if api.is_for_controller and not node.is_active_controller and not _is_of_peer(context):
+            response = await self._pass_on(api, context, request)
+        else:
+            response = await api.handle(node, context, request)
         if response is None or type(response) is list:
             return response
         return [encode_response(context.api_key, version, context.correlation_id, response)]
+
+    async def _pass_on(self, api: Api, context: RequestContext, request: Message) -> Any:
+        try:
+            return await self._node.change_metadata(ApiKey(context.api_key), context.api_version, request)
+        except ApiError:
+            # Our own handler knows how to say it, for each of the topics: we are not the controller.
+            return await api.handle(self._node, context, request)
+
+
+def _is_of_peer(context: RequestContext) -> bool:
+    return context.client_id is not None and context.client_id.startswith(CLIENT_ID_PREFIX)

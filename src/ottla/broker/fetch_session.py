@@ -4,6 +4,9 @@ A session remembers the partitions a client wants and watches them. `due` holds,
 ones that may have something to say: asked for in this request, changed since the last answer, or cut short by a limit. A
 partition leaves `due` when there is nothing to send. A fetch without a session is a session that lives for one request.
 
+A follower's session watches the log end, where new data is. That the watermark moved is news to it, too, but no hurry: it
+is told after `NEWS_SECONDS` at the latest, and with the next data if that comes first.
+
 Sessions are bounded (`max.incremental.fetch.session.cache.slots`); the least recently used one goes, and its client is
 told FETCH_SESSION_ID_NOT_FOUND and starts anew.
 """
@@ -11,9 +14,9 @@ told FETCH_SESSION_ID_NOT_FOUND and starts anew.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from ottla.base.types import LeaderEpoch, Offset
+from ottla.base.types import NO_EPOCH, NO_OFFSET, LeaderEpoch, NodeId, Offset
 from ottla.replica.partition import Partition
 from ottla.wire.hot import TopicKey
 
@@ -21,8 +24,16 @@ SESSIONS_MAX: Final = 1000
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
 NO_SESSION: Final = 0
+NEWS_SECONDS: Final = 0.005  # A fetch for every move of the watermark would cost a follower as much as its data.
 
 EntryKey: TypeAlias = tuple[TopicKey, int]
+
+
+class Replica(NamedTuple):
+    """Who fetches, where it is a broker that follows us."""
+
+    node_id: NodeId
+    broker_epoch: int
 
 
 class FetchEntry:
@@ -32,6 +43,9 @@ class FetchEntry:
         "current_leader_epoch",
         "fetch_offset",
         "index",
+        "is_reported",
+        "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "partition",
         "sent_high_watermark",
@@ -47,7 +61,11 @@ class FetchEntry:
         self.partition: Partition | None = None
         self.fetch_offset: Offset = 0
         self.max_bytes = 0
-        self.current_leader_epoch: LeaderEpoch = -1
+        self.current_leader_epoch: LeaderEpoch = NO_EPOCH
+        self.last_fetched_epoch: LeaderEpoch = NO_EPOCH
+        self.log_start_offset: Offset = NO_OFFSET
+        self.is_reported = False
+        """Whether the partition knows how far this follower has come."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start_offset: Offset = -1
 
@@ -56,25 +74,42 @@ class FetchEntry:
             if self.partition is not None:
                 self.partition.unwatch(self)
             if partition is not None:
-                partition.watch(self)
+                partition.watch(self, end=self.session.replica is not None)
             self.partition = partition
             self.sent_high_watermark = self.sent_log_start_offset = -1
 
     def on_partition_changed(self, appended_bytes: int) -> None:
         self.session.on_entry_changed(self, appended_bytes)
 
+    def on_watermark_moved(self) -> None:
+        self.session.on_news(self)
+
 
 class FetchSession:
-    __slots__ = ("_missing_bytes", "_waiter", "by_topic_id", "due", "entries", "epoch", "session_id")
+    __slots__ = (
+        "_is_news_ripe",
+        "_missing_bytes",
+        "_news_timer",
+        "_waiter",
+        "by_topic_id",
+        "due",
+        "entries",
+        "epoch",
+        "replica",
+        "session_id",
+    )
 
-    def __init__(self, session_id: int, *, by_topic_id: bool) -> None:
+    def __init__(self, session_id: int, *, by_topic_id: bool, replica: Replica | None = None) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
+        self.replica = replica
         self.epoch = INITIAL_EPOCH
         self.entries: dict[EntryKey, FetchEntry] = {}
         self.due: dict[FetchEntry, None] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._missing_bytes = 0
+        self._news_timer: asyncio.TimerHandle | None = None
+        self._is_news_ripe = False
 
     def want(self, topic: TopicKey, index: int) -> FetchEntry:
         key = (topic, index)
@@ -98,20 +133,37 @@ class FetchSession:
             if (self._missing_bytes <= 0 or appended_bytes == 0) and not waiter.done():
                 waiter.set_result(None)
 
-    async def wait_for(self, missing_bytes: int, timeout_seconds: float) -> None:
-        """Until about `missing_bytes` more became readable, something else changed, or the time is over."""
+    def on_news(self, entry: FetchEntry) -> None:
+        """Something to tell, but not at once."""
+        self.due[entry] = None
+        if self._waiter is not None and self._news_timer is None:
+            self._news_timer = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._on_news_ripe)
+
+    def _on_news_ripe(self) -> None:
+        self._is_news_ripe = True
+        self.interrupt()
+
+    async def wait_for(self, missing_bytes: int, timeout_seconds: float, *, has_news: bool = False) -> bool:
+        """Until about `missing_bytes` more became readable, something else changed, or the time is over. Returns whether
+        news have waited long enough; `has_news` when there are some already."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        self._waiter, self._missing_bytes = waiter, missing_bytes
+        self._waiter, self._missing_bytes, self._is_news_ripe = waiter, missing_bytes, False
         timer = loop.call_later(timeout_seconds, _finish, waiter)
+        if has_news:
+            self._news_timer = loop.call_later(NEWS_SECONDS, self._on_news_ripe)
         try:
             await waiter
         finally:
             timer.cancel()
+            if self._news_timer is not None:
+                self._news_timer.cancel()
+                self._news_timer = None
             self._waiter = None
+        return self._is_news_ripe
 
     def interrupt(self) -> None:
-        """The node stops: whoever waits is answered now."""
+        """Whoever waits looks again: the node stops, say."""
         if self._waiter is not None:
             _finish(self._waiter)
 
@@ -134,9 +186,9 @@ class FetchSessions:
         self._new_id = new_id
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self._waiting: set[FetchSession] = set()
+        self._waiting: dict[FetchSession, None] = {}  # A set's order would differ from run to run.
 
-    def create(self, *, by_topic_id: bool) -> FetchSession:
+    def create(self, *, by_topic_id: bool, replica: Replica | None = None) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
             _, oldest = self._sessions.popitem(last=False)
             oldest.interrupt()
@@ -144,7 +196,7 @@ class FetchSessions:
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()
-        session = self._sessions[session_id] = FetchSession(session_id, by_topic_id=by_topic_id)
+        session = self._sessions[session_id] = FetchSession(session_id, by_topic_id=by_topic_id, replica=replica)
         return session
 
     def get(self, session_id: int) -> FetchSession | None:
@@ -162,10 +214,10 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin_wait(self, session: FetchSession) -> None:
-        self._waiting.add(session)
+        self._waiting[session] = None
 
     def end_wait(self, session: FetchSession) -> None:
-        self._waiting.discard(session)
+        self._waiting.pop(session, None)
 
     def interrupt_all(self) -> None:
         for session in tuple(self._waiting):

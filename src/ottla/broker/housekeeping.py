@@ -115,7 +115,7 @@ class Housekeeping:
                 for partition in self._node.partitions.in_directory(storage.path):
                     await self._enforce_retention(partition)
         await self._node.partitions.reopen_offline(self._node.image)
-        await self._opened.metadata.keep_reserve()
+        await self._node.quorum.reserve.keep()
 
     async def write_recovery_points(self) -> None:
         await self._checkpoint(lambda storage, logs: storage.directory.write_recovery_points(logs))
@@ -133,8 +133,9 @@ class Housekeeping:
 
     async def _checkpoint(self, write: Callable[[Storage, list[PartitionLog]], None]) -> None:
         for storage in self._opened.storages:
-            logs: list[PartitionLog] = [one.log for one in self._node.partitions.in_directory(storage.path)]
-            await self._node.workers.run(write, storage, logs)
+            async with storage.upkeep:  # A truncation moves a recovery point back: it must not be overwritten.
+                logs: list[PartitionLog] = [one.log for one in self._node.partitions.in_directory(storage.path)]
+                await self._node.workers.run(write, storage, logs)
 
     async def expire_producers(self) -> None:
         now_ms = self._node.clock.now_ms()
@@ -144,4 +145,4 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def snapshot_metadata(self) -> None:
-        await self._opened.metadata.maybe_snapshot(self._node.image)
+        await self._opened.metadata_snapshots.maybe_take()

@@ -8,9 +8,9 @@ a topic just created can be written to.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ottla.base.clock import Clock
@@ -19,26 +19,43 @@ from ottla.base.errors import ApiError, ErrorCode, InvariantViolation, invariant
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
+from ottla.broker.active_controller import ActiveController
 from ottla.broker.advertised import AdvertisedAddresses
+from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_session import FetchSessions
+from ottla.broker.lifecycle import BrokerLifecycle
 from ottla.broker.peers import Peers
+from ottla.broker.quorum.driver import Quorum
+from ottla.broker.registration import NodeIdentity
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import Verification
 from ottla.metadata.config_key import ConfigValue
 from ottla.metadata.configs import BrokerConfig, broker_key, resolve_broker_config
 from ottla.metadata.controller.decision import ControllerSettings, Decision, broker_layers
-from ottla.metadata.controller.producer_ids import ProducerIdBlock, decide_allocate_producer_ids
+from ottla.metadata.controller.producer_ids import ProducerIdBlock
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.runtime import ControllerRuntime
 from ottla.metadata.topic_names import INTERNAL_TOPICS, METADATA_TOPIC
+from ottla.replica.isr_changes import ALTER_PARTITION_VERSION
+from ottla.replica.leader_session import FETCH_VERSION
 from ottla.replica.partitions import Partitions
+from ottla.replica.replication import Replication
 from ottla.replica.storage import Storage
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+from ottla.wire.message import Message
 
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
+
+LEADER_SECONDS_MAX: Final = 5.0  # Beyond what a fetch waits for by itself.
+CATCH_UP_LOOKS_MAX: Final = 500
+CATCH_UP_LOOK_SECONDS: Final = 0.003
+
+AddressOf = Callable[[NodeId], tuple[str, int] | None]
+ConnectPeers = Callable[[NodeId, Peers, AddressOf], Peers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +67,10 @@ class World:
     disk: Disk
     new_uuid: Callable[[], UUID]
     new_session_id: Callable[[], int]
-    wrap_peers: Callable[[Peers], Peers] = lambda peers: peers
-    """The simulator's way between brokers."""
+    chance: Callable[[], float]
+    """A number between 0 and 1, drawn anew."""
+    connect_peers: ConnectPeers = lambda node_id, loopback, address_of: loopback
+    """The way to other nodes, and to itself."""
 
 
 class Node:
@@ -61,12 +80,11 @@ class Node:
         world: World,
         config: BrokerConfig,
         cluster_id: str,
-        broker_epoch: int,
-        runtime: ControllerRuntime,
+        quorum: Quorum,
         settings: ControllerSettings,
+        identity: NodeIdentity,
         storages: Sequence[Storage],
         partitions: Partitions,
-        make_room: Callable[[], Awaitable[bool]],
         connect_peers: "Callable[[Node], Peers]",
     ) -> None:
         self.clock = world.clock
@@ -75,12 +93,11 @@ class Node:
         self.config = config
         self.cluster_id = cluster_id
         self.node_id: NodeId = config.integer("node.id")
-        self.broker_epoch = broker_epoch
-        self.runtime = runtime
+        self.quorum = quorum
+        self.runtime = runtime = quorum.runtime
         self.settings = settings
         self.directories = storages
         self.partitions = partitions
-        self._make_room = make_room
         self.fetch_sessions = FetchSessions(
             world.new_session_id, config.integer("max.incremental.fetch.session.cache.slots")
         )
@@ -92,23 +109,52 @@ class Node:
         self._deltas: deque[tuple[Offset, MetadataDelta]] = deque()
         self._applied_offset: Offset = runtime.image.offset
         self._applying = False
+        self._is_following = False
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line_end = self._ready
         self._tasks = OwnedTasks()
         self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self.peers = connect_peers(self)
+        self._controller = ControllerChannel(quorum, self.peers, self.clock)
+        self.active_controller = ActiveController(
+            runtime=runtime,
+            config=config,
+            settings=settings,
+            cluster_id=cluster_id,
+            clock=self.clock,
+            peers=self.peers,
+        )
+        self.lifecycle = BrokerLifecycle(
+            identity=identity,
+            config=config,
+            ask_controller=self.ask_controller,
+            applied_offset=lambda: self.applied_offset,
+            offline_directories=self._offline_directories,
+        )
+        self.replication = Replication(
+            node_id=self.node_id,
+            broker_epoch=lambda: self.broker_epoch,
+            partitions=partitions,
+            config=config,
+            ask=self._ask_leader,
+            ask_controller=lambda request: self.ask_controller(
+                ApiKey.ALTER_PARTITION, ALTER_PARTITION_VERSION, request
+            ),
+        )
         self.transactions = Transactions(self)
         self.verification = Verification(self)
         self.coordinators = Coordinators(
             partitions=partitions,
             image=runtime.image,
             config=config,
-            settings=settings,
             clock=self.clock,
             workers=self.workers,
-            submit_metadata=self.submit,
+            change_metadata=self.change_metadata,
             new_transaction_machine=self.transactions.new_machine,
             new_uuid=world.new_uuid,
         )
         runtime.listen(self)
+        quorum.on_role_changed(self._on_role_changed)
 
     # -- metadata ----------------------------------------------------------------------------------------------------
 
@@ -123,13 +169,50 @@ class Node:
             reply = await self.runtime.submit(decide)
         except ApiError as error:
             # The change that frees a full disk must not fail for want of the few bytes that record it.
-            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not await self._make_room():
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not await self.quorum.reserve.give_up():
                 raise
             reply = await self.runtime.submit(decide)
         await self._wait_applied(self.image.offset)
         return reply
 
+    async def wait_registered(self) -> None:
+        """Until the image has this broker as it registered: roles from before are not ours, whatever our logs have lost."""
+        while True:
+            me = self.image.brokers.get(self.node_id)
+            if me is not None and me.epoch == self.lifecycle.broker_epoch:
+                return
+            await asyncio.sleep(CATCH_UP_LOOK_SECONDS)
+
+    async def load(self) -> None:
+        """Opens the partitions that the image gives this broker; from here on they follow it."""
+        self._is_following = self._applying = True
+        self._applied_offset = self.image.offset
+        await self.partitions.load(self.image, broker_layers(self.image, self.settings, self.node_id))
+        self.replication.start()
+        self.coordinators.follow()
+        await self._apply_deltas()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._line_end.done()
+
+    async def wait_ready(self) -> None:
+        """In the order of the calls: who comes next goes on when the one before has done all that it does at once."""
+        before = self._line_end
+        mine = self._line_end = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.shield(before)
+        finally:
+            before.add_done_callback(lambda _: mine.set_result(None))
+
+    def on_ready(self) -> None:
+        """It has all it needs to serve clients."""
+        if not self._ready.done():
+            self._ready.set_result(None)
+
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if not self._is_following:
+            return
         self._deltas.append((image.offset, delta))
         if not self._applying:
             self._applying = True
@@ -144,6 +227,7 @@ class Node:
                 self.coordinators.follow()
                 self.coordinators.on_topics_deleted(topic.name for topic in delta.topics_deleted)
                 self._on_applied(offset)
+                self.lifecycle.on_applied(delta, self.image)
         except Exception as error:
             # A node that no longer follows the metadata would serve what is not true: it stops and is started anew.
             raise InvariantViolation(f"committed metadata cannot be applied: {error}") from error
@@ -167,6 +251,70 @@ class Node:
         self._apply_waiters.append((min(last, offset), future))
         await future
 
+    @property
+    def broker_epoch(self) -> int:
+        """Of the present registration; a broker that was forgotten registers anew."""
+        return self.lifecycle.broker_epoch
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Others lead by now what this node believes to lead. Its clients had better ask them."""
+        return len(self.image.brokers) > 1 and self.lifecycle.is_unheard
+
+    def _on_role_changed(self) -> None:
+        if self.quorum.is_leader and not self.active_controller.is_active:
+            self.active_controller.take_over()
+        elif not self.quorum.is_leader:
+            self.active_controller.step_down()
+
+    def _offline_directories(self) -> list[UUID]:
+        """Those whose replicas others should lead. Where there is nobody else this node goes on with what can be read."""
+        if len(self.image.brokers) == 1:
+            return []
+        return [storage.directory.directory_id for storage in self.directories if storage.has_failed]
+
+    @property
+    def controller_id(self) -> NodeId:
+        """The active controller, as far as this node knows; NO_NODE while there is none."""
+        return self.quorum.leader_id
+
+    @property
+    def is_active_controller(self) -> bool:
+        return self.controller_id == self.node_id
+
+    async def ask_controller(self, api_key: ApiKey, api_version: int, request: Message) -> Any:
+        return await self._controller.ask(api_key, api_version, request)
+
+    async def _ask_leader(self, leader_id: NodeId, request: api.FetchRequest) -> api.FetchResponse:
+        seconds = request.max_wait_ms / 1000 + LEADER_SECONDS_MAX
+        response: api.FetchResponse = await self.peers.ask(
+            leader_id, ApiKey.FETCH, FETCH_VERSION, request, timeout_seconds=seconds
+        )
+        return response
+
+    async def change_metadata(self, api_key: ApiKey, api_version: int, request: Message) -> Any:
+        """As `ask_controller`; and what the answer tells of is applied here, so that it is true for who asks next."""
+        response = await self.ask_controller(api_key, api_version, request)
+        if not self.is_active_controller:
+            await self._catch_up()
+        return response
+
+    async def _catch_up(self) -> None:
+        """Until this node has applied what the controller has committed by now; not for ever."""
+        kind = api.DescribeQuorumRequest
+        topic = kind.TopicData(topic_name=METADATA_TOPIC, partitions=[kind.PartitionData(partition_index=0)])
+        described = await self.ask_controller(ApiKey.DESCRIBE_QUORUM, 2, kind(topics=[topic]))
+        end_offset = described.topics[0].partitions[0].high_watermark
+        for _ in range(CATCH_UP_LOOKS_MAX):
+            if self.applied_offset >= end_offset - 1:
+                return
+            await asyncio.sleep(CATCH_UP_LOOK_SECONDS)
+
+    @property
+    def applied_offset(self) -> Offset:
+        """Up to where (inclusive) this broker's partitions and coordinators follow the metadata log."""
+        return self._applied_offset if self._deltas or self._applying else self.image.offset
+
     # -- what handlers ask -------------------------------------------------------------------------------------------
 
     def live_setting(self, name: str) -> ConfigValue:
@@ -179,14 +327,23 @@ class Node:
         async with self._producer_id_lock:
             block = self._producer_ids
             if block is None or self._next_producer_id >= block.end:
-                block = self._producer_ids = await self.runtime.submit(
-                    lambda image: decide_allocate_producer_ids(image, self.node_id, self.broker_epoch)
-                )
+                block = self._producer_ids = await self._allocate_producer_ids()
                 self._next_producer_id = block.first
             producer_id = self._next_producer_id
             self._next_producer_id += 1
             invariant(producer_id < block.end, "a producer id is of our block", producer_id=producer_id)
             return producer_id
+
+    async def _allocate_producer_ids(self) -> ProducerIdBlock:
+        request = api.AllocateProducerIdsRequest(broker_id=self.node_id, broker_epoch=self.broker_epoch)
+        try:
+            answer = await self.ask_controller(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request)
+            if answer.error_code:
+                raise ApiError(ErrorCode(answer.error_code), "")
+        except ApiError as error:
+            reason = f"no producer ids from the controller just now: {error.code.name}"
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason) from error
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_start + answer.producer_id_len)
 
     def is_internal(self, topic: str) -> bool:
         return topic in INTERNAL_TOPICS or topic == METADATA_TOPIC

@@ -1,5 +1,6 @@
 """What a handler knows of a request besides its message: who asks, over which listener, in which version."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,9 +29,12 @@ class Peer:
 
 
 class RequestContext:
-    """One request. `holds_frame`: its handler may still need the received bytes while it waits."""
+    """One request. `holds_frame`: its handler may still need the received bytes while it waits. `committed`: its answer
+    is not to be sent before that is done; if it fails, the connection ends instead."""
 
-    __slots__ = ("api_key", "api_version", "body_position", "client_id", "correlation_id", "holds_frame", "peer")
+    __slots__ = (
+        "api_key", "api_version", "body_position", "client_id", "committed", "correlation_id", "holds_frame", "peer",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class RequestContext:
         self.peer = peer
         self.body_position = body_position
         self.holds_frame = holds_frame
+        self.committed: asyncio.Future[None] | None = None
 
 
 # A handler answers with a message, with parts that are encoded already (hot paths), or with None (acks=0: no answer).
@@ -64,3 +69,9 @@ class Api:
     # Reads the body instead of the general codec: (frame, body position, version) -> request.
     decode: Callable[[memoryview, int, int], Any] | None = None
     holds_frame: bool = False
+    is_for_controller: bool = False
+    """Only the active controller can answer: any other node passes it on."""
+    is_internal: bool = False
+    """Among nodes: served, but not advertised to clients."""
+    is_early: bool = False
+    """Answered before the node is ready, as everything among nodes is."""

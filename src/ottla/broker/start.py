@@ -5,40 +5,38 @@ registration, then the partitions. Close: no flush is under way any more, logs f
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import join
 from typing import Final
 
-from ottla.base.types import TopicPartition
+from ottla.base.errors import ApiError
+from ottla.base.owned_tasks import OwnedTasks
+from ottla.base.types import NodeId
+from ottla.broker.bootstrap_servers import SETTING as BOOTSTRAP_SETTING
+from ottla.broker.bootstrap_servers import Address, BadAddress, bootstrap_servers, find_cluster_id
 from ottla.broker.dispatch import APIS
-from ottla.broker.metadata_store import MetadataStore
-from ottla.broker.node import Node, World
-from ottla.broker.peers import Loopback
-from ottla.log.config import FOREVER, LogConfig
+from ottla.broker.node import AddressOf, Node, World
+from ottla.broker.peers import Loopback, Nobody
+from ottla.broker.quorum.building import build_quorum
+from ottla.broker.quorum.driver import Quorum
+from ottla.broker.quorum.membership import Membership
+from ottla.broker.quorum.own_snapshots import OwnSnapshots
+from ottla.broker.registration import NodeIdentity, previous_broker_epoch
 from ottla.log.directory import LogDirectory, read_identity
 from ottla.log.handles import HandleCache
-from ottla.log.partition_log import PartitionLog
 from ottla.metadata.bootstrap import new_cluster_id, usable_uuid
 from ottla.metadata.configs import BrokerConfig
-from ottla.metadata.controller.brokers import (
-    decide_register_broker,
-    decide_register_controller,
-    decide_unfence_broker,
-)
-from ottla.metadata.controller.decision import ControllerSettings, broker_layers
-from ottla.metadata.features import SUPPORTED_FEATURES
-from ottla.metadata.quorum_of_one import QuorumOfOne, open_quorum_of_one
-from ottla.metadata.runtime import ControllerRuntime
+from ottla.metadata.controller.decision import ControllerSettings
+from ottla.metadata.image_parts import Endpoint as BrokerEndpoint
 from ottla.metadata.topic_names import METADATA_TOPIC
+from ottla.raft.voters import Endpoint, ReplicaKey, Voter
 from ottla.replica.partitions import Partitions
 from ottla.replica.storage import Storage
-from ottla.wire import api
 
 logger = logging.getLogger(__name__)
 
 PLAINTEXT: Final = 0
-METADATA_BATCH_BYTES_MAX: Final = 64 << 20  # One decision is one batch; ten thousand records fit.
 
 
 class StartRefused(Exception):
@@ -55,30 +53,55 @@ class AdvertisedListener:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenNode:
     node: Node
-    metadata: MetadataStore
+    directories: Sequence[LogDirectory]
     storages: Sequence[Storage]
+    metadata_snapshots: OwnSnapshots
+    listeners: Sequence[AdvertisedListener]
+    membership: Membership
+    tasks: OwnedTasks
 
 
 async def open_node(
     world: World, config: BrokerConfig, listeners: Sequence[AdvertisedListener], handles: HandleCache
 ) -> OpenNode:
+    """A node that serves clients."""
+    opened = await prepare_node(world, config, listeners, handles)
+    await start_node(opened)
+    return opened
+
+
+async def prepare_node(
+    world: World, config: BrokerConfig, listeners: Sequence[AdvertisedListener], handles: HandleCache
+) -> OpenNode:
+    """A node that takes part in the metadata quorum: its peers' requests can be answered from here on."""
     node_id = config.integer("node.id")
-    cluster_id, directories = await world.workers.run(_open_directories, world, config, handles)
-    storages = [Storage(directory, world.clock) for directory in directories]
+    own_addresses = [(listener.host, listener.port) for listener in listeners]
+    try:
+        servers = bootstrap_servers(config, own_addresses)
+    except BadAddress as error:
+        raise StartRefused(str(error)) from None
+    cluster_id = await _cluster_id(world, config, servers)
+    directories = await world.workers.run(_open_directories, world, config, cluster_id, handles)
     metadata_directory = _metadata_directory(config, directories)
-    log = await world.workers.run(_open_metadata_log, world, config, metadata_directory)
-    opened = await world.workers.run(
-        open_quorum_of_one, disk=world.disk, directory=log.directory, log=log, node_id=node_id, clock=world.clock
+    me = Voter(
+        key=ReplicaKey(node_id, metadata_directory.directory_id),
+        endpoints=tuple(Endpoint(one.name, one.host, one.port) for one in listeners),
     )
-    store = MetadataStore(
-        log=log,
+    is_controller = "controller" in config.listing("process.roles")
+    quorum = await build_quorum(
+        config=config,
+        cluster_id=cluster_id,
+        me=me,
+        bootstrap_ids=servers,
+        may_found=is_controller and not config.listing(BOOTSTRAP_SETTING),
+        directory=metadata_directory,
         disk=world.disk,
         clock=world.clock,
         workers=world.workers,
-        snapshot_bytes=config.integer("metadata.log.max.record.bytes.between.snapshots"),
-        snapshot_seconds=config.integer("metadata.log.max.snapshot.interval.ms") / 1000,
+        chance=world.chance,
     )
-    runtime = ControllerRuntime(QuorumOfOne(log, world.clock, opened.epoch, store.wait_durable), opened.image)
+    if not quorum.voters and not servers:
+        raise StartRefused(f"{metadata_directory.path} belongs to a node of a cluster: set {BOOTSTRAP_SETTING}")
     settings = ControllerSettings(
         node_id=node_id,
         new_uuid=lambda: usable_uuid(world.new_uuid),
@@ -87,43 +110,117 @@ async def open_node(
         topic_deletion_enabled=config.flag("delete.topic.enable"),
         static_broker_configs=config.texts,
     )
-    clean = all(directory.was_clean_shutdown for directory in directories)
-    broker_epoch = await _register(world, config, runtime, cluster_id, listeners, directories, clean=clean)
+    storages = [Storage(directory, world.clock) for directory in directories]
     partitions = Partitions(
         node_id=node_id,
         storages=storages,
         clock=world.clock,
         workers=world.workers,
         producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
+        replica_lag_seconds=config.integer("replica.lag.time.max.ms") / 1000,
     )
-    await partitions.load(runtime.image, broker_layers(runtime.image, settings, node_id))
     node = Node(
         world=world,
         config=config,
         cluster_id=cluster_id,
-        broker_epoch=broker_epoch,
-        runtime=runtime,
+        quorum=quorum,
         settings=settings,
+        identity=NodeIdentity(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            incarnation_id=usable_uuid(world.new_uuid),
+            endpoints=[
+                BrokerEndpoint(name=one.name, host=one.host, port=one.port, security_protocol=PLAINTEXT)
+                for one in listeners
+            ],
+            rack=config.string("broker.rack"),
+            directory_ids=[directory.directory_id for directory in directories],
+            previous_broker_epoch=previous_broker_epoch(directories),
+            is_controller=is_controller,
+        ),
         storages=storages,
         partitions=partitions,
-        make_room=store.make_room,
-        connect_peers=lambda node: world.wrap_peers(Loopback(node, APIS)),
+        connect_peers=lambda node: world.connect_peers(node_id, Loopback(node, APIS), _address_of(quorum, servers)),
     )
-    await store.keep_reserve()
-    node.coordinators.follow()
-    return OpenNode(node=node, metadata=store, storages=storages)
+    quorum.start(node.peers)
+    return OpenNode(
+        node=node,
+        directories=directories,
+        storages=storages,
+        metadata_snapshots=OwnSnapshots(
+            quorum,
+            world.clock,
+            snapshot_bytes=config.integer("metadata.log.max.record.bytes.between.snapshots"),
+            snapshot_seconds=config.integer("metadata.log.max.snapshot.interval.ms") / 1000,
+        ),
+        listeners=listeners,
+        membership=Membership(
+            quorum,
+            node.peers,
+            me=me,
+            cluster_id=cluster_id,
+            may_join=is_controller and config.flag("controller.quorum.auto.join.enable"),
+        ),
+        tasks=OwnedTasks(),
+    )
+
+
+async def start_node(opened: OpenNode) -> None:
+    """Finds the controller, registers, opens the partitions; then the node serves clients."""
+    node = opened.node
+    try:
+        await node.quorum.wait_leader()
+        opened.tasks.spawn(opened.membership.settle(), name="join the quorum")
+        await node.lifecycle.register()
+    except ApiError as error:
+        raise StartRefused(error.message) from error
+    await node.wait_registered()
+    await node.load()
+    node.lifecycle.start()
+    await node.lifecycle.wait_unfenced()
+    await node.quorum.reserve.keep()
+    node.on_ready()
+
+
+def _address_of(quorum: Quorum, servers: Mapping[NodeId, Address]) -> AddressOf:
+    def address_of(node_id: NodeId) -> Address | None:
+        if node_id < 0:
+            return servers.get(node_id)
+        known = quorum.address_of(node_id)
+        broker = quorum.image.brokers.get(node_id)
+        if known is None and broker is not None and broker.endpoints:
+            known = (broker.endpoints[0].host, broker.endpoints[0].port)
+        return known
+
+    return address_of
 
 
 def log_dirs(config: BrokerConfig) -> tuple[str, ...]:
     return config.listing("log.dirs") or config.listing("log.dir")
 
 
-def _open_directories(world: World, config: BrokerConfig, handles: HandleCache) -> tuple[str, list[LogDirectory]]:
-    """Blocking. The cluster id is that of the first directory that has one; a new node makes one up."""
-    paths = log_dirs(config)
-    found = [identity for path in paths if (identity := read_identity(world.disk, path)) is not None]
-    cluster_id = found[0].cluster_id if found else new_cluster_id(world.new_uuid)
-    return cluster_id, [
+async def _cluster_id(world: World, config: BrokerConfig, servers: Mapping[NodeId, Address]) -> str:
+    """That of the first directory that has one; else that of the cluster which this node joins, or a new one."""
+    found = await world.workers.run(_read_cluster_id, world, config)
+    if found is not None:
+        return found
+    if not config.listing(BOOTSTRAP_SETTING):
+        return new_cluster_id(world.new_uuid)
+    peers = world.connect_peers(config.integer("node.id"), Nobody(), servers.get)
+    try:
+        return await find_cluster_id(peers, servers)
+    finally:
+        peers.close()
+
+
+def _read_cluster_id(world: World, config: BrokerConfig) -> str | None:
+    identities = (read_identity(world.disk, path) for path in log_dirs(config))
+    return next((identity.cluster_id for identity in identities if identity is not None), None)
+
+
+def _open_directories(world: World, config: BrokerConfig, cluster_id: str, handles: HandleCache) -> list[LogDirectory]:
+    """Blocking."""
+    return [
         LogDirectory.open(
             world.disk,
             path,
@@ -132,7 +229,7 @@ def _open_directories(world: World, config: BrokerConfig, handles: HandleCache) 
             new_directory_id=usable_uuid(world.new_uuid),
             handles=handles,
         )
-        for path in paths
+        for path in log_dirs(config)
     ]
 
 
@@ -146,76 +243,13 @@ def _metadata_directory(config: BrokerConfig, directories: Sequence[LogDirectory
     raise StartRefused(f"metadata.log.dir {wanted} is not one of log.dirs")
 
 
-def _open_metadata_log(world: World, config: BrokerConfig, directory: LogDirectory) -> PartitionLog:
-    """Blocking. Every append is synced before it counts; nothing expires but by a snapshot."""
-    log_config = LogConfig(
-        segment_bytes=config.integer("metadata.log.segment.bytes"),
-        flush_messages=1,
-        retention_ms=FOREVER,
-        retention_bytes=FOREVER,
-        max_message_bytes=METADATA_BATCH_BYTES_MAX,
-    )
-    return directory.open_partition(TopicPartition(METADATA_TOPIC, 0), log_config, world.clock.now_ms())
-
-
-async def _register(
-    world: World,
-    config: BrokerConfig,
-    runtime: ControllerRuntime,
-    cluster_id: str,
-    listeners: Sequence[AdvertisedListener],
-    directories: Sequence[LogDirectory],
-    *,
-    clean: bool,
-) -> int:
-    """This node as the cluster's controller and as its broker; returns the broker epoch."""
-    node_id = config.integer("node.id")
-    incarnation_id = usable_uuid(world.new_uuid)
-    controller = api.ControllerRegistrationRequest(
-        controller_id=node_id,
-        incarnation_id=incarnation_id,
-        listeners=[
-            api.ControllerRegistrationRequest.Listener(
-                name=one.name, host=one.host, port=one.port, security_protocol=PLAINTEXT
-            )
-            for one in listeners
-        ],
-        features=[
-            api.ControllerRegistrationRequest.Feature(
-                name=name, min_supported_version=feature.min_version, max_supported_version=feature.max_version
-            )
-            for name, feature in SUPPORTED_FEATURES.items()
-        ],
-    )
-    broker = api.BrokerRegistrationRequest(
-        broker_id=node_id,
-        cluster_id=cluster_id,
-        incarnation_id=incarnation_id,
-        listeners=[
-            api.BrokerRegistrationRequest.Listener(
-                name=one.name, host=one.host, port=one.port, security_protocol=PLAINTEXT
-            )
-            for one in listeners
-        ],
-        features=[
-            api.BrokerRegistrationRequest.Feature(
-                name=name, min_supported_version=feature.min_version, max_supported_version=feature.max_version
-            )
-            for name, feature in SUPPORTED_FEATURES.items()
-        ],
-        rack=config.string("broker.rack"),
-        log_dirs=[directory.directory_id for directory in directories],
-    )
-    await runtime.submit(lambda image: decide_register_controller(image, controller))
-    broker_epoch = await runtime.submit(lambda image: decide_register_broker(image, broker))
-    await runtime.submit(lambda image: decide_unfence_broker(image, node_id, broker_epoch, new_leader_epochs=not clean))
-    return broker_epoch
-
-
 async def close_node(opened: OpenNode) -> None:
     """A clean shutdown; requests have ended before. A directory that failed gets no marker and is recovered."""
     node = opened.node
     node.coordinators.close()
+    await opened.tasks.cancel()
+    await node.replication.close()
+    await node.quorum.close()
     await node.verification.close()
     await node.transactions.close()
     for storage in opened.storages:
@@ -224,8 +258,8 @@ async def close_node(opened: OpenNode) -> None:
         if storage.refusal is not None:
             continue
         logs = [partition.log for partition in node.partitions.in_directory(storage.path)]
-        if opened.metadata.log.directory == join(storage.path, f"{METADATA_TOPIC}-0"):
-            logs.append(opened.metadata.log)
+        if node.quorum.store.log.directory == join(storage.path, f"{METADATA_TOPIC}-0"):
+            logs.append(node.quorum.store.log)
         try:
             await node.workers.run(storage.directory.close, logs, broker_epoch=node.broker_epoch)
         except OSError as error:

@@ -58,7 +58,7 @@ class Transactions:
     async def close(self) -> None:
         """What is decided and not finished is finished by whoever coordinates next."""
         self._is_closed = True
-        await self._tasks.settle()
+        await self._tasks.cancel()
 
     def version(self) -> int:
         """The finalized transaction.version."""

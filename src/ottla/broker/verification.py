@@ -57,7 +57,8 @@ class Verification:
 
     async def close(self) -> None:
         """Nothing is appended after it."""
-        await self._tasks.settle()
+        # What a coordinator elsewhere, or one that is closed, has not answered it never may.
+        await self._tasks.cancel()
 
     # -- appending ---------------------------------------------------------------------------------------------------
 

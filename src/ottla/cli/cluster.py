@@ -1,16 +1,27 @@
-"""`ottla cluster` and `ottla features`: who is there, who controls, and what they can do."""
+"""`ottla cluster` and `ottla features`: who is there, who controls, what they can do. Its other commands are beside it."""
 
 from dataclasses import dataclass
 
 import typer
 
+from ottla.cli import add_broker, cluster_status, decommission, reassign, rebalance
 from ottla.cli.connection import connected
 from ottla.cli.options import DEFAULT_SERVERS, AsJson, Properties, Servers, connection_of, examples
 from ottla.cli.output import facts, number, plain, print_json, print_table, table
 from ottla.wire import api
 
-cluster_app = typer.Typer(help="The cluster: its brokers and its controller.", no_args_is_help=True)
+cluster_app = typer.Typer(
+    help="The cluster: how it is, who belongs to it, and where replicas lie.", no_args_is_help=True
+)
 features_app = typer.Typer(help="Features that the cluster has switched on.", no_args_is_help=True)
+
+cluster_app.command(epilog=cluster_status.STATUS_EXAMPLES)(cluster_status.status)
+cluster_app.command(epilog=cluster_status.BROKERS_EXAMPLES)(cluster_status.brokers)
+cluster_app.command(epilog=cluster_status.QUORUM_EXAMPLES)(cluster_status.quorum)
+cluster_app.add_typer(reassign.app, name="reassign")
+cluster_app.command(epilog=rebalance.EXAMPLES)(rebalance.rebalance)
+cluster_app.command(epilog=add_broker.EXAMPLES)(add_broker.add)
+cluster_app.command(epilog=decommission.EXAMPLES)(decommission.decommission)
 
 
 @cluster_app.command("describe", epilog=examples(("who is there", "ottla cluster describe")))

@@ -1,9 +1,8 @@
 """Topics, configurations, offsets, groups, transactions and the cluster, administered.
 
-Every call blocks until the cluster has answered and returns plain values (topics.py, groups.py,
-transaction_states.py). Where a call has several
-parts and some fail, the others are done all the same: one failure is raised as it is, several as `PartialFailure`.
-Safe to use from several threads.
+Every call blocks until the cluster has answered and returns plain values (topics.py, groups.py, transaction_states.py,
+cluster_states.py). Where a call has several parts and some fail, the others are done all the same: one failure is raised
+as it is, several as `PartialFailure`. Safe to use from several threads.
 """
 
 import warnings
@@ -14,6 +13,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException, TopicCollection
 
 from ottla.base.types import TopicPartition
+from ottla.client.admin_cluster import ClusterAdmin
 from ottla.client.admin_groups import GroupAdmin
 from ottla.client.admin_transactions import TransactionAdmin
 from ottla.client.admin_values import (
@@ -49,7 +49,7 @@ T = TypeVar("T")
 INTERNAL_PREFIX: Final = "__"
 
 
-class Admin(GroupAdmin, TransactionAdmin):
+class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
     """`Admin({"bootstrap.servers": "…"})` or `Admin(bootstrap_servers="…")`."""
 
     # Topics

@@ -1,8 +1,8 @@
 """Records on their way into a coordinator's log. Offsets are given out here, before the write: nobody else appends to
 the partition, so they are known.
 
-Usually a decision is written at once, in a batch of its own. While a write must wait (a roll), those that come behind it
-gather in one batch. A batch holds the records of one transaction or of none.
+Usually a decision is written at once, in a batch of its own. Commits of one turn of the loop, and whatever comes while a
+write must wait (a roll), gather in one batch. A batch holds the records of one transaction or of none.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
-from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, Offset
+from ottla.base.types import Offset, TimestampMs
 from ottla.coordinator.machine import Appended, CoordinatorLog, ProducerIdentity
-from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker, single_record_batch
+from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker, plain_batch
 
 BATCH_BYTES_MAX: Final = 512 << 10
 RECORDS_PENDING_MAX: Final = 100_000  # A disk that does not keep up makes callers retry; it does not grow our memory.
@@ -26,7 +26,8 @@ class PendingWrites:
         self._clock = clock
         self._written_end: Offset = log.end_offset
         self.next_offset: Offset = log.end_offset
-        self._open: BatchBuilder | None = None
+        self._open: list[tuple[TimestampMs, bytes, bytes | None]] = []
+        self._open_bytes = 0
         self._open_transaction: ProducerIdentity | None = None
         self._sealed: deque[bytearray] = deque()
         self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
@@ -34,7 +35,7 @@ class PendingWrites:
 
     @property
     def is_any_left(self) -> bool:
-        return self._open is not None or bool(self._sealed)
+        return bool(self._open or self._sealed)
 
     def check_room(self) -> None:
         if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
@@ -44,16 +45,13 @@ class PendingWrites:
         """Keys and values; the first one's offset to be, the others follow it."""
         now_ms = self._clock.now_ms()
         first_offset = self.next_offset
-        if len(encoded) == 1 and transaction is None and self.is_all_written:  # A commit, as a rule.
-            self._sealed.append(single_record_batch(now_ms, *encoded[0]))
-            self.next_offset = first_offset + 1
-            return first_offset
-        batch = self._open
         for key, value in encoded:
-            if batch is None or transaction != self._open_transaction or batch.size_bytes > BATCH_BYTES_MAX:
-                batch = self._begin(transaction)
-            batch.append(now_ms, key, value)
-            self.next_offset += 1
+            if transaction != self._open_transaction or self._open_bytes > BATCH_BYTES_MAX:
+                self._seal()
+                self._open_transaction = transaction
+            self._open.append((now_ms, key, value))
+            self._open_bytes += len(key) + (0 if value is None else len(value))
+        self.next_offset = first_offset + len(encoded)
         return first_offset
 
     def add_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> None:
@@ -68,17 +66,18 @@ class PendingWrites:
         self._sealed.append(marker)
         self.next_offset += 1
 
-    def _begin(self, transaction: ProducerIdentity | None) -> BatchBuilder:
-        self._seal()
-        producer_id, epoch = transaction or (NO_PRODUCER_ID, NO_EPOCH)
-        self._open_transaction = transaction
-        self._open = BatchBuilder(producer_id=producer_id, producer_epoch=epoch, transactional=transaction is not None)
-        return self._open
-
     def _seal(self) -> None:
-        if self._open is not None:
-            self._sealed.append(self._open.build())
-            self._open = None
+        records, transaction = self._open, self._open_transaction
+        if not records:
+            return
+        self._open, self._open_bytes = [], 0
+        if transaction is None:
+            self._sealed.append(plain_batch(records))
+            return
+        batch = BatchBuilder(producer_id=transaction.producer_id, producer_epoch=transaction.epoch, transactional=True)
+        for timestamp, key, value in records:
+            batch.append(timestamp, key, value)
+        self._sealed.append(batch.build())
 
     def begin_write(self) -> "asyncio.Future[Appended] | None":
         """Writes one batch: at once, or else what is to be waited for. `ApiError` when it is not in the log."""
@@ -116,7 +115,7 @@ class PendingWrites:
     def fail(self, error: ApiError) -> None:
         """Nothing further is written; whoever waits gets `error`."""
         self._failure = error
-        self._open = None
+        self._open = []
         self._sealed.clear()
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:

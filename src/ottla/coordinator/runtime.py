@@ -39,26 +39,59 @@ class CoordinatorRuntime(Generic[M]):
         self._clock = clock
         self._topic = topic
         self._shards: dict[int, _Shard[M]] = {}
+        self._gathering: list[_Shard[M]] = []
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def submit(self, index: int, decide: Callable[[M], Decision[Reply]]) -> Reply:
-        """Runs one decision on the machine of partition `index`. `ApiError` of `decide` passes through; a reply means
-        that its records, and all that the decision could know of, are committed."""
+        """Runs one decision on the machine of partition `index`. A reply, and an `ApiError` of `decide`, mean that its
+        records, and all that the decision could know of, are committed."""
         shard = self._ready_shard(index)
-        decision = decide(shard.machine)
+        try:
+            decision = decide(shard.machine)
+        except ApiError:
+            await shard.all_committed()  # A refusal is a reply, too, and its reason may be taken back.
+            raise
         shard.record(decision)
+        shard.write()
         if not shard.is_all_committed:
             await shard.all_committed()
         return decision.reply
+
+    def submit_gathered(
+        self, index: int, decide: Callable[[M], Decision[Reply]]
+    ) -> tuple[Reply, "asyncio.Future[None]"]:
+        """Like `submit`, for many that are small: what one turn of the loop brings is written together at its end. The
+        reply counts once the future is done, which all of them share: who may be cancelled must shield it."""
+        shard = self._ready_shard(index)
+        decision = decide(shard.machine)
+        shard.record(decision)
+        gathered = shard.gathered
+        if gathered is None:
+            loop = asyncio.get_running_loop()
+            gathered = shard.gathered = loop.create_future()
+            if not self._gathering:
+                loop.call_soon(self._write_gathered)
+            self._gathering.append(shard)
+        return decision.reply, gathered
+
+    def _write_gathered(self) -> None:
+        gathering, self._gathering = self._gathering, []
+        for shard in gathering:
+            shard.write_gathered()
 
     async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
         """Like `submit`, for a reply that other requests complete (a join waits for the group's other members)."""
         shard = self._ready_shard(index)
         machine = shard.machine
-        decision = decide(machine)
+        try:
+            decision = decide(machine)
+        except ApiError:
+            await shard.all_committed()
+            raise
         try:
             shard.record(decision)
+            shard.write()
             reply = await decision.reply
         finally:
             decision.reply.cancel()  # Where it is not completed, nobody listens any more: the machine can see that.
@@ -73,6 +106,7 @@ class CoordinatorRuntime(Generic[M]):
         """Ends a transaction that wrote to partition `index`; returns once that is committed."""
         shard = self._ready_shard(index)
         shard.record_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
+        shard.write()
         await shard.all_committed()
 
     def machines(self) -> dict[int, M]:
@@ -140,6 +174,8 @@ class _Shard(Generic[M]):
         self.machine: M = new_machine(self._submit_soon)
         self.is_ready = False
         self.writes = PendingWrites(log, clock)
+        self.gathered: asyncio.Future[None] | None = None
+        """Done once what this turn of the loop has gathered is committed."""
         self._tasks = OwnedTasks()
         self._writer: asyncio.Task[None] | None = None
         self.loader: asyncio.Task[None] | None = self._tasks.spawn(self._load(), name=f"load {name}")
@@ -147,6 +183,7 @@ class _Shard(Generic[M]):
     # -- deciding ----------------------------------------------------------------------------------------------------
 
     def record(self, decision: Decision[object]) -> None:
+        """Replays it; `write` or `write_gathered` is to follow in this turn of the loop."""
         if not decision.records:
             return  # Who only reads is served by a full disk, too.
         transaction = decision.transaction
@@ -157,7 +194,6 @@ class _Shard(Generic[M]):
         for record in decision.records:
             self.machine.replay(record, offset=offset, transaction=transaction)
             offset += 1
-        self._write_pending()
 
     def _check_writable(self, transaction: ProducerIdentity | None) -> None:
         refusal = self.log.refusal()
@@ -171,7 +207,6 @@ class _Shard(Generic[M]):
         self._check_writable(transaction)
         self.writes.add_marker(transaction, is_commit=is_commit, coordinator_epoch=coordinator_epoch)
         self.machine.replay_marker(transaction, is_commit=is_commit)
-        self._write_pending()
 
     @property
     def is_all_committed(self) -> bool:
@@ -202,14 +237,15 @@ class _Shard(Generic[M]):
             return  # It was unloaded meanwhile; whatever it wanted to decide is void.
         try:
             self.record(decide())
+            self.write()
             await self.all_committed()
         except ApiError as error:
             logger.warning("a coordinator's own decision failed", extra={"partition": self._name, "reason": str(error)})
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
-    def _write_pending(self) -> None:
-        """At once, as a rule; behind a write that waits, in its turn."""
+    def write(self) -> None:
+        """Everything recorded: at once, as a rule; behind a write that waits, in its turn."""
         if self._writer is not None:
             return
         try:
@@ -219,6 +255,24 @@ class _Shard(Generic[M]):
             return
         if waits_on is not None:
             self._writer = self._tasks.spawn(self._write(waits_on), name=f"write {self._name}")
+
+    def write_gathered(self) -> None:
+        self.write()
+        gathered, self.gathered = self.gathered, None
+        if gathered is None:
+            return  # It is void, and whoever waits was told.
+        if self.is_all_committed:
+            gathered.set_result(None)
+        else:
+            self._tasks.spawn(self._commit(gathered), name=f"commit {self._name}")
+
+    async def _commit(self, gathered: "asyncio.Future[None]") -> None:
+        try:
+            await self.all_committed()
+        except ApiError as error:
+            gathered.set_exception(error)
+        else:
+            gathered.set_result(None)
 
     def _begin_writes(self) -> "asyncio.Future[Appended] | None":
         """Writes what is left, up to the first that must be waited for."""
@@ -256,6 +310,9 @@ class _Shard(Generic[M]):
         self.is_ready = False
         self.machine.unload(error)
         self.writes.fail(error)
+        gathered, self.gathered = self.gathered, None
+        if gathered is not None:
+            gathered.set_exception(error)
 
     def close(self) -> None:
         loader, self.loader = self.loader, None

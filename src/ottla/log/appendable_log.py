@@ -25,6 +25,7 @@ from ottla.wire.batch import (
     BatchHeader,
     TimestampType,
     batches,
+    first_offset,
     is_crc_valid,
     parse_header,
     set_log_append_time,
@@ -176,7 +177,9 @@ class AppendableLog(ReadableLog):
         found = list(batches(data, stop_at_partial=True))
         if not found:
             return self.log_end_offset
-        _check_replicated(found, self.log_end_offset)
+        _check_replicated(found, self.log_end_offset, self.last_record_epoch)
+        if found[0].header.partition_leader_epoch < self.epochs.latest_epoch:
+            self.epochs.truncate_end(self.log_end_offset)  # We led in it, and wrote nothing.
         segment = self.segments.active
         last = found[-1]
         position = segment.write(data[: last.position + last.header.size_bytes])
@@ -198,6 +201,19 @@ class AppendableLog(ReadableLog):
                 self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             self._apply_replicated(header, batch.view)
         return self.log_end_offset
+
+    def should_roll_before(self, data: memoryview, now_ms: TimestampMs) -> bool:
+        """As `should_roll`, for batches that have their offsets: after a gap they may be too far from the base."""
+        return self.should_roll(len(data), now_ms) or self._is_far(first_offset(data))
+
+    def skip_gap_before(self, data: memoryview) -> None:
+        """The leader's compaction left nothing before these batches: the segment they start begins with them."""
+        offset = first_offset(data)
+        if offset > self.log_end_offset and self._is_far(offset):
+            self._advance_end(offset)
+
+    def _is_far(self, offset: Offset) -> bool:
+        return offset - self.segments.active.base_offset > _RELATIVE_OFFSET_FULL
 
     def _apply_replicated(self, header: BatchHeader, batch: memoryview) -> None:
         completed = apply_batch(self.producer_state, header, batch)
@@ -255,7 +271,7 @@ class AppendableLog(ReadableLog):
         return segment
 
 
-def _check_replicated(found: list[Batch], next_offset: Offset) -> None:
+def _check_replicated(found: list[Batch], next_offset: Offset, epoch: LeaderEpoch) -> None:
     for batch in found:
         base_offset = batch.header.base_offset
         if not is_crc_valid(batch.view):
@@ -264,4 +280,7 @@ def _check_replicated(found: list[Batch], next_offset: Offset) -> None:
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"the leader sent offset {base_offset} where {next_offset} is next"
             )
-        next_offset = batch.header.next_offset
+        if batch.header.partition_leader_epoch < epoch:
+            reason = f"the leader sent epoch {batch.header.partition_leader_epoch} behind epoch {epoch}"
+            raise ApiError(ErrorCode.INVALID_RECORD, reason)
+        next_offset, epoch = batch.header.next_offset, batch.header.partition_leader_epoch

@@ -119,8 +119,7 @@ class LogDirectory:
         )
         if log.recovery_point < recovery_point:
             # A truncation came before the crash, or data is lost. What is appended now was never synced up to there.
-            self._recovery_points[topic_partition] = log.recovery_point
-            write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
+            self.write_recovery_point(log)
         return log
 
     def rename_deleted(self, log: PartitionLog, unique: str) -> str:
@@ -141,6 +140,11 @@ class LogDirectory:
 
     def write_recovery_points(self, logs: Iterable[PartitionLog]) -> None:
         self._recovery_points = {log.topic_partition: log.recovery_checkpoint for log in logs}
+        write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
+
+    def write_recovery_point(self, log: PartitionLog) -> None:
+        """Of one log, before it is appended to: a truncation has moved it back."""
+        self._recovery_points = {**self._recovery_points, log.topic_partition: log.recovery_point}
         write_offsets(self._disk, self.path, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
 
     def write_log_starts(self, logs: Iterable[PartitionLog]) -> None:

@@ -280,6 +280,8 @@ class PartitionLog(AppendableLog):
         The recovery point may move back: its checkpoint is to be written before anything is appended.
         """
         if offset >= self.log_end_offset:
+            # An epoch in which we led and wrote nothing says nothing, and contradicts the leader's history.
+            self.epochs.truncate_end(self.log_end_offset)
             return False
         if offset < self.segments.first.base_offset:
             self.truncate_fully_at(offset)
@@ -302,6 +304,7 @@ class PartitionLog(AppendableLog):
         """Blocking. An empty log that goes on at `offset`."""
         remove_files(self._disk, list(self.segments))
         self.snapshots.remove_above(-1)
+        self._disk.sync_directory(self.directory)  # What a crash brought back would lie before a hole.
         segment = Segment.create(
             self._disk, self.directory, offset, self._handles, index_interval_bytes=self.config.index_interval_bytes
         )
@@ -310,6 +313,7 @@ class PartitionLog(AppendableLog):
         self.producer_state = ProducerState()
         self.log_start_offset = offset
         self.epochs.clear()
+        self.durable_end_offset = self.recovery_point = offset  # Nothing is there that could be lost.
         self._end_at(offset)
 
     def _end_at(self, offset: Offset) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.base.disk import Disk, File
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition
+from ottla.base.types import NO_EPOCH, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition
 from ottla.log import timestamp_lookup
 from ottla.log.config import LogConfig
 from ottla.log.epoch_cache import EpochEnd
@@ -179,6 +179,13 @@ class ReadableLog:
     @property
     def latest_epoch(self) -> LeaderEpoch:
         return self.epochs.latest_epoch
+
+    @property
+    def last_record_epoch(self) -> LeaderEpoch:
+        """Of the leader who wrote the last record: what a follower has, whoever led since; -1 with no record."""
+        if self.log_end_offset == self.log_start_offset:
+            return NO_EPOCH
+        return self.epochs.epoch_of(self.log_end_offset - 1)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> EpochEnd:
         return self.epochs.end_of(epoch, self.log_end_offset)

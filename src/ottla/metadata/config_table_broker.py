@@ -107,8 +107,10 @@ QUOTA_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("quota.window.size.seconds", 1, "Length of one such sample.", minimum=1),
     int32("replication.quota.window.num", 11, "Samples kept to throttle replication.", minimum=1),
     int32("replication.quota.window.size.seconds", 1, "Length of one such sample.", minimum=1),
-    int64("follower.replication.throttled.rate", LONG_MAX, "Bytes a second throttled followers may take.", minimum=0),
-    int64("leader.replication.throttled.rate", LONG_MAX, "Bytes a second throttled leaders may give.", minimum=0),
+    int64("follower.replication.throttled.rate", LONG_MAX, "Bytes a second throttled followers may take.", minimum=0,
+          live=True),
+    int64("leader.replication.throttled.rate", LONG_MAX, "Bytes a second throttled leaders may give.", minimum=0,
+          live=True),
     int64("replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, "Bytes a second of moves of disks.", minimum=0),
 )
 

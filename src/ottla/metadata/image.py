@@ -93,6 +93,11 @@ class MetadataImage:
         twin.offset, twin.epoch, twin.timestamp_ms = self.offset, self.epoch, self.timestamp_ms
         return twin
 
+    def become(self, other: MetadataImage) -> None:
+        """All that `other` says, in this object, which others hold. `other` is not to be used any more."""
+        for name in MetadataImage.__slots__:
+            setattr(self, name, getattr(other, name))
+
     def take_delta(self) -> MetadataDelta:
         taken, self._delta = self._delta, MetadataDelta()
         return taken

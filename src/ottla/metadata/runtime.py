@@ -1,9 +1,12 @@
 """Decide, append, replay, commit: the one path on which the cluster's metadata changes.
 
 A decision sees every record appended before it, committed or not, because they are replayed at once. Its reply waits
-for the commit, and so does the image that brokers and clients see (`image`): it follows the committed offset, batch by
-batch in log order, and tells its listeners what changed. When a commit fails, everything appended and not committed is
-void: the controller goes back to the committed image and refuses work until it leads again (`resume`).
+for the commit, and so does the image that brokers and clients see (`image`): it follows the committed offset on every
+node, batch by batch in log order, and tells its listeners what changed. A leader has the batches in memory
+(`on_committed`), everyone else is handed them from the log (`follow`), or a whole image instead (`replace`).
+
+When a commit fails, everything appended and not committed is void: the controller refuses work until it leads again
+(`resume`), which it may once its committed image holds all that the log held when it was elected.
 
 No await lies between a decision and its replay: two requests cannot decide on the same state.
 """
@@ -17,6 +20,7 @@ from ottla.base.types import Offset
 from ottla.metadata.controller.decision import RECORDS_PER_DECISION_MAX, Decision
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataBatch, MetadataImage
+from ottla.metadata.image_difference import difference
 from ottla.metadata.metadata_log import CommitFailed, MetadataLog
 
 Reply = TypeVar("Reply")
@@ -32,13 +36,14 @@ class MetadataListener(Protocol):
 
 class ControllerRuntime:
     def __init__(self, log: MetadataLog, image: MetadataImage) -> None:
-        """`image` holds what is committed at the start."""
+        """`image` holds what is committed at the start, or some first part of it."""
         self._log = log
         self.image: Final = image
-        self._ahead = image.copy()
+        self._ahead = MetadataImage()
+        """What decisions see, while this node leads."""
         self._uncommitted: deque[MetadataBatch] = deque()
         self._listeners: list[MetadataListener] = []
-        self._leading = True
+        self._leading = False
         self._term = 0
         """Grows when leadership is lost: who waited in an older term learns nothing from a newer one's commits."""
 
@@ -60,34 +65,50 @@ class ControllerRuntime:
         await self._commit(self._ahead.offset, term)
         return decision.reply
 
+    def resume(self) -> None:
+        """Leads again. The committed image holds all of the log, but for control records of the quorum's own."""
+        invariant(not self._leading, "only who does not lead begins to")
+        self._ahead = self.image.copy()
+        self._leading = True
+
     def resign(self) -> None:
         """This node leads no more: whatever is not committed is void to it."""
         self._leading = False
         self._term += 1
         self._uncommitted.clear()
-        self._ahead = self.image.copy()
+        self._ahead = MetadataImage()
 
-    def resume(self, tail: Iterable[MetadataBatch]) -> None:
-        """Leads again. `tail` is what the log holds behind the committed image, be it ours or another leader's."""
-        invariant(not self._leading, "only who does not lead begins to")
-        for batch in tail:
-            self._ahead.replay_batch(batch)
-            self._uncommitted.append(batch)
-        self._ahead.take_delta()
-        self._leading = True
+    # ---- the committed image ----
 
     def on_committed(self, offset: Offset) -> None:
-        """Moves the committed image up to `offset` and tells the listeners."""
-        moved = False
+        """Of a leader: moves the committed image up to `offset`."""
         while self._uncommitted and self._uncommitted[0].last_offset <= offset:
             self.image.replay_batch(self._uncommitted.popleft())
-            moved = True
-        if not moved:
-            return
-        delta = self.image.take_delta()
+        if self.image.offset < offset:  # What is not of ours in our epoch is the quorum's: it changes no image.
+            self.image.replay_batch(MetadataBatch((), offset, self.image.epoch, self.image.timestamp_ms))
+        self._tell(self.image.take_delta())
+
+    def follow(self, committed: Iterable[MetadataBatch]) -> None:
+        """Of everyone else: the next committed batches of the log."""
+        invariant(not self._leading, "a leader does not follow")
+        for batch in committed:
+            self.image.replay_batch(batch)
+        self._tell(self.image.take_delta())
+
+    def replace(self, image: MetadataImage) -> None:
+        """A snapshot of another node's stands for all that this one has missed."""
+        invariant(not self._leading, "a leader does not follow")
+        invariant(image.offset >= self.image.offset, "metadata goes forward", new=image.offset, old=self.image.offset)
+        delta = difference(self.image, image)
+        self.image.become(image)
+        self._tell(delta)
+
+    def _tell(self, delta: MetadataDelta) -> None:
         if not delta.is_empty:
             for listener in self._listeners:
                 listener.on_metadata(delta, self.image)
+
+    # ---- one decision ----
 
     def _check_ready(self) -> None:
         if not self._leading:
@@ -100,6 +121,8 @@ class ControllerRuntime:
             batch = self._log.append(records)
         except OSError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The metadata log cannot be written: {error}") from error
+        if not self._leading:  # It was found out with this very record.
+            raise _undecided("leadership was lost")
         self._ahead.replay_batch(batch)
         self._ahead.take_delta()
         self._uncommitted.append(batch)

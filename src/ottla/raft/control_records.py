@@ -4,6 +4,7 @@ Each of our control batches holds one record. Kafka's may hold several (a Leader
 what counts for consensus is the voter set in it, wherever it stands.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
 from ottla.base.errors import ProtocolError
@@ -21,20 +22,23 @@ KRAFT_VERSION_MAX: Final = 1
 def encode_control(
     control: Control, *, timestamp: TimestampMs, base_offset: Offset = 0, leader_epoch: LeaderEpoch = -1
 ) -> bytearray:
+    control_type, value = control_value(control)
+    return control_batch(control_type, value, timestamp=timestamp, base_offset=base_offset, leader_epoch=leader_epoch)
+
+
+def control_value(control: Control) -> tuple[ControlType, bytes]:
     match control:
         case LeaderChange():
-            control_type = ControlType.LEADER_CHANGE
-            value = codec_for(api.LeaderChangeMessage, VERSION).encode(_leader_change(control))
+            return ControlType.LEADER_CHANGE, codec_for(api.LeaderChangeMessage, VERSION).encode(
+                _leader_change(control)
+            )
         case KRaftVersion():
-            control_type = ControlType.KRAFT_VERSION
             record = api.KRaftVersionRecord(version=VERSION, k_raft_version=control.level)
-            value = codec_for(api.KRaftVersionRecord, VERSION).encode(record)
+            return ControlType.KRAFT_VERSION, codec_for(api.KRaftVersionRecord, VERSION).encode(record)
         case VoterSet():
-            control_type = ControlType.KRAFT_VOTERS
-            value = codec_for(api.VotersRecord, VERSION).encode(voters_record(control))
+            return ControlType.KRAFT_VOTERS, codec_for(api.VotersRecord, VERSION).encode(voters_record(control))
         case _:
             assert_never(control)
-    return control_batch(control_type, value, timestamp=timestamp, base_offset=base_offset, leader_epoch=leader_epoch)
 
 
 def _leader_change(control: LeaderChange) -> api.LeaderChangeMessage:
@@ -81,6 +85,16 @@ def voter_set_of(record: api.VotersRecord) -> VoterSet:
     return VoterSet(in_order)
 
 
+def voters_of(controls: Iterable[tuple[ControlType | None, bytes]]) -> VoterSet | None:
+    """The last voter set among control records; None if there is none."""
+    found = None
+    for control_type, value in controls:
+        if control_type is ControlType.KRAFT_VOTERS:
+            body, _ = codec_for(api.VotersRecord, VERSION).decode(memoryview(value), 0)
+            found = voter_set_of(body)
+    return found
+
+
 def decode_batches(data: memoryview) -> tuple[LogBatch, ...]:
     """Whole batches with a good CRC, as they came in a Fetch response or are in the log; a cut one at the end is left."""
     return tuple(_log_batch(batch) for batch in batches(data, stop_at_partial=True))
@@ -93,15 +107,11 @@ def _log_batch(batch: Batch) -> LogBatch:
         base_offset=header.base_offset,
         record_count=header.next_offset - header.base_offset,
         epoch=header.partition_leader_epoch,
-        control=_voters_in(batch) if header.is_control else None,
+        control=voters_of(_controls_in(batch)) if header.is_control else None,
         data=batch.view,
     )
 
 
-def _voters_in(batch: Batch) -> VoterSet | None:
-    found = None
+def _controls_in(batch: Batch) -> Iterator[tuple[ControlType | None, bytes]]:
     for record in records_of(batch.view):
-        if control_type_of(record.key) is ControlType.KRAFT_VOTERS:
-            body, _ = codec_for(api.VotersRecord, VERSION).decode(memoryview(record.value or b""), 0)
-            found = voter_set_of(body)
-    return found
+        yield control_type_of(record.key), record.value or b""

@@ -3,7 +3,12 @@
 A vote is granted once per epoch, to a log at least as up to date as ours, and is on disk before it leaves. A pre-vote
 promises nothing and is granted by everyone who does not hear a leader. What a candidate claims of its log is the durable
 part, what a voter defends is all of its own: each errs on the safe side.
+
+Followers notice a dead leader at the same moment. So that they do not split the votes, who grants a pre-vote lets the
+other go first, once and for a short while; of two that ask each other, the better log or the lower id has precedence.
 """
+
+from typing import Final
 
 from ottla.base.errors import ErrorCode
 from ottla.base.types import NO_NODE, NodeId
@@ -15,6 +20,8 @@ from ottla.raft.state import Candidate, Follower, Leader, Prospective, Resigned,
 from ottla.raft.voters import ReplicaKey
 
 Campaign = Prospective | Candidate
+
+PRE_VOTE_AGAIN_BACKOFFS: Final = 5
 
 
 # ---- asking ----
@@ -51,7 +58,9 @@ def drive_campaign(node: QuorumNode, role: Campaign) -> None:
         _on_lost(node, role)
         return
     for voter in node.peer_voters:
-        if voter.node_id not in role.granted | role.rejected and node.is_free(voter.node_id):
+        # Who refused a pre-vote may have lost the leader since.
+        is_final = voter.node_id in role.granted or (voter.node_id in role.rejected and isinstance(role, Candidate))
+        if not is_final and node.is_free(voter.node_id):
             node.send(voter.node_id, _vote_request(node, role, voter))
 
 
@@ -67,6 +76,7 @@ def on_vote_reply(node: QuorumNode, peer_id: NodeId, reply: VoteReply) -> None:
     if reply.is_granted:
         role.granted.add(peer_id)
     elif reply.error in (ErrorCode.NONE, ErrorCode.INVALID_VOTER_KEY):
+        node.pause(peer_id, PRE_VOTE_AGAIN_BACKOFFS * node.settings.retry_backoff_ms)
         _on_rejected(node, role, peer_id)
     else:
         node.pause(peer_id, node.settings.retry_backoff_ms)
@@ -119,7 +129,9 @@ def answer_vote(node: QuorumNode, request: Vote) -> VoteReply:
         return _refuse(node, ErrorCode.FENCED_LEADER_EPOCH)
     node.learn(request.epoch, NO_NODE)
     is_granted = may_grant_pre_vote(node, request) if request.is_pre_vote else may_grant_vote(node, request)
-    if is_granted and not request.is_pre_vote:
+    if is_granted and request.is_pre_vote:
+        _maybe_yield(node)
+    elif is_granted:
         _record_vote(node, request.candidate)
     return VoteReply(epoch=node.epoch, leader_id=node.leader_id, is_granted=is_granted)
 
@@ -137,8 +149,33 @@ def may_grant_pre_vote(node: QuorumNode, request: Vote) -> bool:
             return False
         case Follower(has_fetched=True, is_leader_suspected=False):
             return False
+        case Prospective() as role if _precedes(node, role, request):
+            return False
         case Follower() | Unattached() | Prospective() | Candidate() | Resigned():
             return node.log.is_covered_by(request.log_end)
+
+
+def _precedes(node: QuorumNode, role: Prospective, request: Vote) -> bool:
+    """Whether this node, which asks as well, should rather be elected than the one that asks it; it may be, still."""
+    if request.candidate.node_id in role.rejected:
+        return False
+    ours = (node.log.durable_end, -node.me.node_id)
+    return ours > (request.log_end, -request.candidate.node_id)
+
+
+def _maybe_yield(node: QuorumNode) -> bool:
+    """Not again for a while: who can never win must not keep us from standing for ever."""
+    if node.now_ms < node.yields_until_ms + node.settings.election_timeout_ms:
+        return False
+    node.yields_until_ms = node.now_ms + round(node.settings.yield_ms * (1 + node.chance))
+    if isinstance(node.role, Prospective):
+        _on_lost(node, node.role)
+        match node.role:
+            case Follower() as role:
+                role.fetch_deadline_ms = node.yields_until_ms
+            case Unattached() as role:
+                role.election_deadline_ms = node.yields_until_ms
+    return True
 
 
 def _record_vote(node: QuorumNode, candidate: ReplicaKey) -> None:

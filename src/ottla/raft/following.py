@@ -23,7 +23,7 @@ from ottla.raft.messages import (
     Reply,
 )
 from ottla.raft.node import QuorumNode
-from ottla.raft.state import Follower, SnapshotDownload, Unattached
+from ottla.raft.state import Follower, Leader, SnapshotDownload, Unattached
 
 # ---- asking ----
 
@@ -32,11 +32,12 @@ def drive_follower(node: QuorumNode, role: Follower) -> None:
     if node.is_installing:
         return
     if node.now_ms >= role.fetch_deadline_ms:
-        if may_campaign(node):
-            become_prospective(node)
-        else:
+        if not may_campaign(node):
             node.become_unattached(node.epoch)
-        return
+            return
+        if node.now_ms >= node.yields_until_ms:
+            become_prospective(node)
+            return
     if not node.is_free(role.leader_id):
         return
     if role.download is not None:
@@ -55,7 +56,7 @@ def drive_follower(node: QuorumNode, role: Follower) -> None:
 
 def drive_unattached(node: QuorumNode, role: Unattached) -> None:
     """Waits for an election, and meanwhile asks one peer after the other who leads."""
-    if node.now_ms >= role.election_deadline_ms and may_campaign(node):
+    if node.now_ms >= max(role.election_deadline_ms, node.yields_until_ms) and may_campaign(node):
         become_prospective(node)
         return
     if node.is_installing or not node.log.is_durable:
@@ -188,7 +189,9 @@ def _turn(node: QuorumNode, request: EndEpoch) -> float:
 
 
 def on_connection_lost(node: QuorumNode, peer_id: NodeId) -> None:
-    node.pause(peer_id, node.settings.retry_backoff_ms)
+    # Who leads need not be there first when a peer comes back: it will ask for its leader by itself.
+    is_leader = isinstance(node.role, Leader)
+    node.pause(peer_id, node.settings.fetch_timeout_ms // 4 if is_leader else node.settings.retry_backoff_ms)
     on_unreachable(node, peer_id)
     if isinstance(node.role, Follower) and node.role.leader_id == peer_id:
         suspect_leader(node, node.role, node.chance)

@@ -7,6 +7,7 @@ An fsync that was under way while the log was truncated says nothing about what 
 place: `truncation_count` tells such an answer apart.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -147,3 +148,12 @@ class LogView:
         self.voters = VoterHistory(voters, end_offset - 1)
         self.truncation_count += 1
         self._epochs = [EpochStart(snapshot_id.epoch, end_offset - 1)]
+
+    def reach_back(self, log_start_offset: Offset, epochs: Iterable[EpochStart]) -> None:
+        """At start: the log still holds what is before its newest snapshot, with these epochs."""
+        invariant(log_start_offset <= self.log_start_offset, "a log reaches back to an older offset",
+                  to=log_start_offset, start=self.log_start_offset)  # fmt: skip
+        older = [start for start in epochs if start.start_offset < self.log_end_offset]
+        if older:
+            self._epochs = older
+        self.log_start_offset = log_start_offset

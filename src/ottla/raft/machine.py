@@ -197,10 +197,10 @@ class RaftMachine:
         match node.role:
             case Unattached() as role:
                 if election.may_campaign(node):
-                    yield role.election_deadline_ms
+                    yield max(role.election_deadline_ms, node.yields_until_ms)
             case Follower() as role:
                 if not node.is_installing:
-                    yield role.fetch_deadline_ms
+                    yield max(role.fetch_deadline_ms, node.yields_until_ms)
             case Prospective() | Candidate() | Resigned() as role:
                 yield role.election_deadline_ms
             case Leader() as role:
@@ -208,10 +208,13 @@ class RaftMachine:
 
 
 def _first_role(node: QuorumNode) -> Unattached | Follower | Resigned:
-    """Who led must not lead again in that epoch: what it had not synced is gone, and its offsets would be used twice."""
+    """Who led must not lead again in that epoch: what it had not synced is gone, and its offsets would be used twice.
+
+    It goes on in the next one at once, where it may find out who leads by now.
+    """
     leader_id: NodeId = node.leader_id
     if leader_id == node.me.node_id:
-        return Resigned(election_deadline_ms=node.random_election_deadline_ms())
+        return Resigned(election_deadline_ms=node.now_ms)
     if leader_id != NO_NODE:
         return Follower(leader_id=leader_id, fetch_deadline_ms=node.now_ms + node.settings.fetch_timeout_ms)
     return Unattached(election_deadline_ms=node.random_election_deadline_ms())

@@ -44,6 +44,8 @@ class QuorumNode:
         self.state = state
         self.role: Role = role
         self.high_watermark: Offset = log.log_start_offset if log.snapshot_id is None else log.snapshot_id.end_offset
+        self.yields_until_ms = -settings.election_timeout_ms
+        """A pre-vote was granted: until then this node does not stand itself."""
         self.is_installing = False
         """A snapshot is about to replace the log: until then this node neither fetches nor campaigns."""
         self.contacts: dict[NodeId, Contact] = {}
@@ -128,6 +130,8 @@ class QuorumNode:
     def become_follower(self, epoch: LeaderEpoch, leader_id: NodeId) -> None:
         invariant(leader_id != self.me.node_id, "nobody follows itself", epoch=epoch)
         voted = self.state.voted if epoch == self.epoch else None
+        if epoch > self.epoch or self.leader_id == NO_NODE:
+            self.yields_until_ms = self.now_ms - self.settings.election_timeout_ms  # Somebody was elected.
         self.move_to(
             Follower(leader_id=leader_id, fetch_deadline_ms=self.now_ms + self.settings.fetch_timeout_ms),
             QuorumState(epoch=epoch, leader_id=leader_id, voted=voted),

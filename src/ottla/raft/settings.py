@@ -20,8 +20,10 @@ class RaftSettings:
     """Shorter than the fetch time-out: one lost message is no reason for an election."""
     retry_backoff_ms: int = 20
     fetch_wait_ms_max: int = 500
-    suspicion_jitter_ms: int = 40
+    suspicion_jitter_ms: int = 20
     """Followers see a dead leader's connection reset at the same moment; the first to ask should be alone."""
+    yield_ms: int = 200
+    """Long enough for an election with two fsyncs on a busy disk."""
 
     @property
     def check_quorum_timeout_ms(self) -> int:

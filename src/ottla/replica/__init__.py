@@ -1,1 +1,1 @@
-"""One broker's copies of partitions: appending, the high watermark, waiting readers. Followers come with the cluster."""
+"""One broker's copies of partitions: appending, the high watermark, leaders and followers, the in-sync replicas."""

@@ -1,13 +1,17 @@
 """All partitions of this broker, by topic name and by topic id, kept as the cluster image says.
 
-`apply` follows a metadata delta: it opens logs of new partitions, takes deleted ones away, hands out changed
-configurations. Logs are opened and deleted by workers; a partition is found only once its log is open.
+`apply` follows a metadata delta: it opens logs of partitions that are new here, takes away deleted ones and those that
+are no longer ours, tells the others their roles and in-sync replicas, hands out changed configurations. Logs are opened
+and deleted by workers; a partition is found only once its log is open.
+
+`start_replication` connects it with the rest of the cluster: from then on followers fetch and leaders propose ISRs.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -16,13 +20,17 @@ from ottla.base.workers import Workers
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.config_key import ConfigValue
-from ottla.metadata.configs import BrokerLayers, log_config_for, log_defaults
+from ottla.metadata.configs import BrokerLayers, broker_key, log_config_for, log_defaults, resolve_broker_config
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import ConfigResourceType, PartitionImage, TopicImage
+from ottla.metadata.min_isr import effective_min_isr
+from ottla.metadata.topic_names import METADATA_TOPIC
+from ottla.replica.cluster_view import LAG_SECONDS_DEFAULT, ClusterView
 from ottla.replica.log_settings import log_config_of
 from ottla.replica.partition import Partition
 from ottla.replica.storage import Storage, is_passing
+from ottla.replica.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, is_throttled
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +47,12 @@ class _Opening(NamedTuple):
     config: LogConfig
 
 
+class Fetchers(Protocol):
+    """Who copies from the leaders (fetcher.py)."""
+
+    def on_role_changed(self, partition: Partition) -> None: ...
+
+
 class Partitions:
     def __init__(
         self,
@@ -48,8 +62,11 @@ class Partitions:
         clock: Clock,
         workers: Workers,
         producer_id_expiration_ms: int,
+        replica_lag_seconds: float = LAG_SECONDS_DEFAULT,
     ) -> None:
         self._node_id = node_id
+        self.cluster = ClusterView(node_id, replica_lag_seconds)
+        self._fetchers: Fetchers | None = None
         self._storages = storages
         self._clock = clock
         self._workers = workers
@@ -70,21 +87,26 @@ class Partitions:
         return None if partitions is None else partitions.get(index)
 
     def leader_of(self, topic: str | bytes, index: int) -> Partition:
+        """For what only a leader may do; `ApiError` where we do not lead the partition, or nobody knows it."""
         partitions = self._topics.get(topic)
         partition = None if partitions is None else partitions.get(index)
-        return partition if partition is not None else self._missing(topic, index)
+        if partition is not None and partition.is_leading:
+            return partition
+        raise self.refusal(topic, index)
 
-    def _missing(self, topic: str | bytes, index: int) -> NoReturn:
-        partitions = self._topics.get(topic)
-        if partitions is None and isinstance(topic, bytes):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.hex()}")
-        names = (
-            {topic} if isinstance(topic, str) else {one.topic_partition.topic for one in (partitions or {}).values()}
-        )
-        for offline, reason in self._offline.items():
-            if offline.partition == index and offline.topic in names:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{offline} is offline: {reason}")
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {index} of topic {topic!r} here")
+    def refusal(self, topic: str | bytes, index: int) -> ApiError:
+        """Why the partition is not served here."""
+        image = self.cluster.image
+        found = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(UUID(bytes=topic))
+        if found is None and isinstance(topic, bytes):
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic.hex()}")
+        if found is None or index not in found.partitions:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {index} of topic {topic!r}")
+        place = TopicPartition(found.name, index)
+        if (reason := self._offline.get(place)) is not None:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{place} is offline: {reason}")
+        leader = found.partitions[index].leader
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{place} is led by node {leader}")
 
     def __iter__(self) -> Iterator[Partition]:
         for topic, partitions in self._topics.items():
@@ -101,7 +123,8 @@ class Partitions:
 
     async def load(self, image: MetadataImage, layers: BrokerLayers) -> None:
         """At start: every partition of ours in the image. What lies on disk besides is left alone and named."""
-        self._layers = layers
+        self._adopt_layers(layers)
+        self.cluster.image = image
         for storage in self._storages:
             for found in await self._workers.run(storage.directory.find_partitions):
                 self._on_disk[found] = storage
@@ -110,16 +133,16 @@ class Partitions:
             image,
         )
         for stray in self._on_disk:
-            if stray.topic not in image.topics and not stray.topic.startswith("__cluster_metadata"):
-                logger.warning("directory %s belongs to no topic of this cluster; it is left alone", stray)
-        self._on_disk.clear()
+            if stray.topic != METADATA_TOPIC:
+                logger.warning("directory %s belongs to no partition of this node; it is left alone", stray)
 
     async def apply(self, image: MetadataImage, delta: MetadataDelta, layers: BrokerLayers) -> None:
+        self.cluster.image = image
         if layers != self._layers:
-            self._layers = layers
-            self._reconfigure(image, image.topics)
+            self._adopt_layers(layers)
+            await self._reconfigure(image, image.topics)
         for topic in delta.topics_deleted:
-            await self._delete(topic)
+            await self._delete_topic(topic)
         new = [
             (topic, index, partition) for topic in delta.topics_created for index, partition in topic.partitions.items()
         ]
@@ -128,13 +151,40 @@ class Partitions:
             state = topic.partitions[index]
             if known is None:
                 new.append((topic, index, state))
+            elif self._node_id in state.replicas:
+                await self._change_role(known, topic, state)
             else:
-                known.leader_id, known.leader_epoch = state.leader, state.leader_epoch
-                known.tell_watchers()
+                await self._give_up(known)
         await self._open(new, image)
-        self._reconfigure(
+        await self._reconfigure(
             image, [resource.name for resource in delta.configs_changed if resource.type is ConfigResourceType.TOPIC]
         )
+
+        if delta.brokers_changed:
+            for partition in self:
+                partition.maybe_expand_isr()  # Who has come back may be in sync already.
+
+    def start_replication(self, *, fetchers: Fetchers, propose: Callable[[Partition], None]) -> None:
+        """`propose`: where proposals for an ISR go (`IsrChanges.propose`). Called once, after `load`."""
+        self._fetchers = fetchers
+        self.cluster.propose = propose
+        for partition in self:
+            fetchers.on_role_changed(partition)
+            if partition.proposal is not None:
+                propose(partition)
+
+    async def _change_role(self, partition: Partition, topic: TopicImage, state: PartitionImage) -> None:
+        await partition.wait_untruncated()
+        self._follow_image(partition, topic, state)
+
+    def _follow_image(self, partition: Partition, topic: TopicImage, state: PartitionImage) -> None:
+        texts = self.cluster.image.configs_of(ConfigResourceType.TOPIC, topic.name)
+        number = partition.topic_partition.partition
+        partition.is_sending_throttled = is_throttled(texts.get(LEADER_REPLICAS), number, self._node_id)
+        partition.is_receiving_throttled = is_throttled(texts.get(FOLLOWER_REPLICAS), number, self._node_id)
+        min_isr = effective_min_isr(texts, self._layers, state.replication_factor)
+        if partition.follow_image(state, min_isr=min_isr) and self._fetchers is not None:
+            self._fetchers.on_role_changed(partition)
 
     async def reopen_offline(self, image: MetadataImage) -> None:
         """Tries again what a full disk kept from being opened. Anything else needs a person and a restart."""
@@ -189,16 +239,17 @@ class Partitions:
                 self._counts[storage.path] -= 1
                 continue
             self._offline.pop(log.topic_partition, None)
-            partitions[index] = Partition(
+            partition = partitions[index] = Partition(
                 topic_partition=log.topic_partition,
                 topic_id=topic.id,
                 log=log,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
                 clock=self._clock,
                 workers=self._workers,
                 storage=storage,
+                cluster=self.cluster,
             )
+            # It may have been changed while a worker opened the log: what holds is the state of now.
+            self._follow_image(partition, topic, topic.partitions.get(index, state))
 
     def _choose_storage(self, topic_partition: TopicPartition) -> Storage:
         """Where it lies already, else the healthy directory with the fewest partitions."""
@@ -208,19 +259,36 @@ class Partitions:
         self._counts[storage.path] += 1
         return storage
 
-    async def _delete(self, topic: TopicImage) -> None:
+    async def _delete_topic(self, topic: TopicImage) -> None:
         partitions = self._topics.pop(topic.name, {})
         self._topics.pop(topic.id.bytes, None)
         for index in topic.partitions:
             self._offline.pop(TopicPartition(topic.name, index), None)
-        for partition in partitions.values():
+        await self._delete(list(partitions.values()))
+
+    async def _give_up(self, partition: Partition) -> None:
+        """The partition goes on, but not here any more."""
+        topic, index = partition.topic_partition
+        partitions = self._topics[topic]
+        del partitions[index]
+        if not partitions:
+            del self._topics[topic], self._topics[partition.topic_id.bytes]
+        logger.info("%s is no longer of this node: its log is deleted", partition.topic_partition)
+        await self._delete([partition])
+
+    async def _delete(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
             partition.mark_deleted()
             self._counts[partition.storage.path] -= 1
-        for partition in partitions.values():
+            if self._fetchers is not None:
+                self._fetchers.on_role_changed(partition)
+        for partition in partitions:
             storage = partition.storage
             try:
                 async with storage.upkeep:
-                    path = await self._workers.run(storage.directory.rename_deleted, partition.log, topic.id.hex)
+                    # A partition may leave this node and come back before the first copy is removed.
+                    unique = f"{partition.topic_id.hex}-{partition.leader_epoch}"
+                    path = await self._workers.run(storage.directory.rename_deleted, partition.log, unique)
             except OSError as error:
                 logger.error("cannot delete %s: %s", partition.topic_partition, error)
                 continue
@@ -239,6 +307,13 @@ class Partitions:
 
     # -- configuration -----------------------------------------------------------------------------------------------
 
+    def _adopt_layers(self, layers: BrokerLayers) -> None:
+        self._layers = layers
+        for throttle, name in ((self.cluster.sending, LEADER_RATE), (self.cluster.receiving, FOLLOWER_RATE)):
+            rate_bytes = resolve_broker_config(broker_key(name), layers).value
+            assert isinstance(rate_bytes, int)
+            throttle.set_rate(rate_bytes)
+
     def _config_of(
         self, image: MetadataImage, topic: TopicImage, defaults: dict[int, dict[str, ConfigValue]]
     ) -> LogConfig:
@@ -249,9 +324,9 @@ class Partitions:
         config = log_config_of(values, producer_id_expiration_ms=self._producer_id_expiration_ms)
         return self._shared_configs.setdefault(config, config)
 
-    def _reconfigure(self, image: MetadataImage, names: Iterable[str]) -> None:
+    async def _reconfigure(self, image: MetadataImage, names: Iterable[str]) -> None:
         defaults: dict[int, dict[str, ConfigValue]] = {}
-        for name in names:
+        for name in list(names):
             topic = image.topics.get(name)
             if topic is not None:
                 config = self._config_of(image, topic, defaults)
@@ -259,3 +334,5 @@ class Partitions:
                     if partition.log.config != config:
                         partition.update_config(config)
                         self.on_retention_changed(partition)
+                    # With another min.insync.replicas the watermark has another rule.
+                    await self._change_role(partition, topic, topic.partitions[partition.topic_partition.partition])

@@ -60,6 +60,11 @@ class Storage:
         """Whether writes are refused for want of space."""
         return self._refusal is not None and self._retry_at is not None
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether writes are refused until somebody has looked at the disk."""
+        return self._refusal is not None and self._retry_at is None
+
     def on_error(self, error: OSError) -> None:
         if self._refusal is not None and self._retry_at is None:
             return  # It failed for good; a full disk on top of that changes nothing.

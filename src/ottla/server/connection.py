@@ -7,8 +7,8 @@ they lie; if it must wait while it still needs them, the connection leaves it th
 (`_leave_buffer`).
 
 Order. Answers leave in the order of their requests. A Produce may start while earlier ones of the connection still wait
-for their commit, because a partition keeps the order of its appends; any other request waits until the earlier ones are
-answered, as in Kafka.
+for their commit, because a partition keeps the order of its appends, and so may an OffsetCommit behind others that are
+decided; any other request waits until the earlier ones are answered, as in Kafka.
 
 Bounds. `IN_FLIGHT_MAX` unanswered requests, `OUTPUT_BACKLOG_BYTES_MAX` unsent bytes, `RequestMemory` for all buffers: past
 any of them the connection stops reading until there is room. After `TURN_SECONDS_MAX` of work the rest of what it has
@@ -44,6 +44,7 @@ SIZE: Final = Struct(">i")
 _HEAD: Final = Struct(">ih")
 _PRODUCE: Final = 0
 _FETCH: Final = 1
+_OFFSET_COMMIT: Final = 8
 _REQUEST_BYTES_MIN: Final = 8  # api key, version, correlation id
 
 
@@ -72,14 +73,21 @@ class Service(Protocol):
 class _Pending:
     """An unanswered request that had to wait."""
 
-    __slots__ = ("api_key", "done", "held_bytes", "parts", "task")
+    __slots__ = ("api_key", "committed", "done", "held_bytes", "parts", "task")
 
     def __init__(self, api_key: int) -> None:
         self.api_key = api_key
         self.done = False
+        self.committed: asyncio.Future[None] | None = None  # What an answer that is ready waits for.
         self.held_bytes = 0  # Of a receive buffer that was left to it.
         self.parts: Parts | None = None
         self.task: asyncio.Task[Parts | None] | None = None
+
+    def is_overlapped_by(self, api_key: int) -> bool:
+        """Whether a request of that kind may start before this one is answered."""
+        if api_key == _PRODUCE:
+            return self.api_key == _PRODUCE
+        return api_key == _OFFSET_COMMIT and self.committed is not None
 
 
 class Connection:
@@ -203,7 +211,7 @@ class Connection:
         if not pending:
             return False
         _, api_key = _HEAD.unpack_from(view, start)
-        if api_key == _PRODUCE and pending[-1].api_key == _PRODUCE and len(pending) < IN_FLIGHT_MAX:
+        if len(pending) < IN_FLIGHT_MAX and pending[-1].is_overlapped_by(api_key):
             return False
         self._pause()
         return True
@@ -283,7 +291,7 @@ class Connection:
             coroutine = self._service.answer(context, frame)
             waits_on = coroutine.send(None)
         except StopIteration as finished:
-            self._answered(finished.value)
+            self._answered(context, finished.value)
         except (ProtocolError, ApiError) as error:
             self._refuse(str(error))
         except Exception:
@@ -294,15 +302,41 @@ class Connection:
             if context.holds_frame:
                 self._holder = pending
 
-    def _answered(self, parts: Parts | None) -> None:
+    def _answered(self, context: RequestContext, parts: Parts | None) -> None:
         if parts is None:
             return
-        if self._pending:
-            pending = _Pending(_PRODUCE)
+        if context.committed is not None:
+            self._hold(context.api_key, parts, context.committed)
+        elif self._pending:
+            pending = _Pending(context.api_key)
             pending.done, pending.parts = True, parts
             self._pending.append(pending)
         else:
             self._out += parts
+
+    def _hold(self, api_key: int, parts: Parts, committed: "asyncio.Future[None]") -> None:
+        """An answer that is ready and not true yet. Those that wait for the same leave together."""
+        last = self._pending[-1] if self._pending else None
+        if last is not None and last.parts is not None and last.committed is committed:
+            last.parts += parts
+            return
+        pending = _Pending(api_key)
+        self._pending.append(pending)
+        self._await_commit(pending, parts, committed)
+
+    def _await_commit(self, pending: _Pending, parts: Parts | None, committed: "asyncio.Future[None]") -> None:
+        pending.parts, pending.committed = parts, committed
+        committed.add_done_callback(lambda _: self._on_committed(pending, committed))
+
+    def _on_committed(self, pending: _Pending, committed: "asyncio.Future[None]") -> None:
+        error = committed.exception()
+        if self.closed:
+            return
+        if error is not None:
+            self._refuse(str(error))
+            return
+        pending.done = True
+        self._send_done()
 
     def _wait(
         self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object
@@ -312,11 +346,10 @@ class Connection:
         pending.task = asyncio.get_running_loop().create_task(
             resume(coroutine, waits_on), name=f"request {context.api_key}"
         )
-        pending.task.add_done_callback(lambda task: self._on_done(pending, task))
+        pending.task.add_done_callback(lambda task: self._on_done(pending, context, task))
         return pending
 
-    def _on_done(self, pending: _Pending, task: "asyncio.Task[Parts | None]") -> None:
-        pending.done = True
+    def _on_done(self, pending: _Pending, context: RequestContext, task: "asyncio.Task[Parts | None]") -> None:
         pending.task = None
         self._memory.release(pending.held_bytes)
         if task.cancelled() or self.closed:
@@ -331,7 +364,13 @@ class Connection:
             logger.error("request failed; closing the connection", exc_info=error, extra={"peer": str(self.peer)})
             self.close()
             return
-        pending.parts = task.result()
+        if context.committed is not None:
+            self._await_commit(pending, task.result(), context.committed)
+            return
+        pending.done, pending.parts = True, task.result()
+        self._send_done()
+
+    def _send_done(self) -> None:
         queue = self._pending
         while queue and queue[0].done:
             parts = queue.popleft().parts

@@ -18,6 +18,7 @@ from ottla.server.settings import (
 )
 
 USAGE_ERROR = 2
+NODES_MAX = 9
 
 
 def main(argv: Sequence[str]) -> int:
@@ -35,7 +36,8 @@ def run_up(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="ottla up",
         description="Start one node: a Kafka-compatible broker with nothing to configure.",
-        epilog="examples:\n  ottla up\n  ottla up --port 9093 --data /var/lib/ottla\n  ottla up --config num.partitions=3",
+        epilog="examples:\n  ottla up\n  ottla up --port 9093 --data /var/lib/ottla\n  ottla up --nodes 3\n"
+        "  ottla up --config num.partitions=3",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -47,8 +49,26 @@ def run_up(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--host", default=DEFAULT_HOST, help="address to listen on (default: localhost, this machine alone)"
     )
+    parser.add_argument(
+        "--nodes",
+        type=_node_count,
+        default=1,
+        metavar="N",
+        help="a cluster of so many nodes on this machine, at --port and the ports behind it (default: 1)",
+    )
     _add_common(parser)
     arguments = parser.parse_args(argv)
+    if arguments.nodes > 1:
+        from ottla.server.local_cluster import run_local_cluster
+
+        return run_local_cluster(
+            arguments.nodes,
+            data=arguments.data,
+            host=arguments.host,
+            port=arguments.port,
+            config=arguments.config,
+            log_level=arguments.log_level,
+        )
     return _run(
         arguments,
         lambda overrides: settings_of_up(
@@ -95,6 +115,12 @@ def _run(arguments: argparse.Namespace, settings: Callable[[dict[str, str]], Bro
     from ottla.server.process import run_node  # After the settings: a mistake in them is told at once.
 
     return run_node(config, ready_fd=arguments.ready_fd)
+
+
+def _node_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= NODES_MAX:
+        raise argparse.ArgumentTypeError(f"{text}: 1 to {NODES_MAX} nodes")
+    return int(text)
 
 
 def _port(text: str) -> int:

@@ -10,11 +10,13 @@ import gc
 import json
 import logging
 import os
+import random
 import resource
 import signal
 import socket
 import sys
 import uuid
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,13 +25,14 @@ from ottla.base.errors import InvariantViolation
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.node import World
-from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log_dirs, open_node
+from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log_dirs, prepare_node, start_node
 from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import WrongDirectory
 from ottla.metadata.configs import BrokerConfig
 from ottla.server.cleaner_process import CleanerProcess
 from ottla.server.connection_limit import connection_limit, segment_files_of
 from ottla.server.listeners import Address, advertised_of, listeners_of
+from ottla.server.peer_connections import PeerConnections
 from ottla.server.reachability import start_reachability_check
 from ottla.server.real_clock import RealClock
 from ottla.server.real_disk import RealDisk
@@ -40,6 +43,7 @@ from ottla.server.socket_server import SocketServer
 logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS_MAX: Final = 5.0
+HAND_OVER_SECONDS_MAX: Final = 5.0  # Others then lead what this node led.
 REQUEST_MEMORY_BYTES: Final = 256 << 20  # queued.max.request.bytes=-1: the node chooses.
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED, EXIT_BUG = 0, 1, 2, 70
 
@@ -83,6 +87,10 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         disk=RealDisk(),
         new_uuid=uuid.uuid4,
         new_session_id=lambda: int.from_bytes(os.urandom(4), "big") & 0x7FFFFFFF,
+        chance=random.random,
+        connect_peers=lambda node_id, loopback, address_of: PeerConnections(
+            node_id=node_id, loopback=loopback, address_of=address_of
+        ),
     )
     open_files_max = _raise_open_files_limit()
     server = SocketServer(
@@ -99,16 +107,19 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     bound = [_bind(server, address) for address in addresses]
     advertised = advertised_of(config, bound)
     config = _effective(config, bound, advertised)
-    opened = await open_node(world, config, advertised, HandleCache(segment_files_of(open_files_max)))
+    opened = await prepare_node(world, config, advertised, HandleCache(segment_files_of(open_files_max)))
+    server.serve(Dispatcher(opened.node))  # Only the quorum's requests are answered until the node is ready.
     housekeeping = Housekeeping(opened, CleanerProcess)
-    housekeeping.start()
-    _freeze_garbage()
-    server.serve(Dispatcher(opened.node))
-    _tell_ready(config, bound, advertised, ready_fd)
-    start_reachability_check(bound, advertised)
-    await stop.wait()
+    if await _unless_stopped(start_node(opened), stop):
+        housekeeping.start()
+        _freeze_garbage()
+        _tell_ready(config, bound, advertised, ready_fd)
+        start_reachability_check(bound, advertised)
+        await stop.wait()
 
     logger.info("stopping: answering what is under way")
+    await opened.node.lifecycle.controlled_shutdown(HAND_OVER_SECONDS_MAX)
+    await opened.node.quorum.resign()
     server.stop_listening()
     opened.node.stopping = True
     opened.node.fetch_sessions.interrupt_all()
@@ -121,6 +132,19 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
         os.close(lock)
     logger.info("stopped cleanly")
     return EXIT_OK
+
+
+async def _unless_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Whether it came to its end."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if working.done():
+        stopping.cancel()
+        working.result()
+        return True
+    working.cancel()
+    await asyncio.wait({working})
+    return False
 
 
 # -- before serving ---------------------------------------------------------------------------------------------------

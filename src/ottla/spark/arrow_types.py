@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from ottla.spark.source_options import OptionError
+from ottla.spark.options import OptionError
 
 _SIMPLE: Final[dict[type[spark.DataType], pa.DataType]] = {
     spark.BooleanType: pa.bool_(),

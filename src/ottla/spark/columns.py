@@ -11,15 +11,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from ottla.spark.arrow_types import arrow_type_of
-from ottla.spark.source_options import (
-    COLUMNS,
-    ERROR_COLUMN,
-    BadRecords,
-    FieldFormat,
-    Format,
-    OptionError,
-    SourceOptions,
-)
+from ottla.spark.options import OptionError
+from ottla.spark.source_options import COLUMNS, ERROR_COLUMN, BadRecords, FieldFormat, Format, SourceOptions
 
 # Column -> its type, as Spark writes it.
 _TYPES: Final = {

@@ -44,7 +44,9 @@ def read_range(options: SourceOptions, schema: pa.Schema, wanted: OffsetRange) -
         if fetched.batches:
             visible = _visible(options, fetched)
             # Whole batches were fetched: some of their records may lie outside the range.
-            records = decode_columns(visible, with_headers=rows.needs_headers).between(offset, wanted.end)
+            records = decode_columns(fetched.records, visible, with_headers=rows.needs_headers).between(
+                offset, wanted.end
+            )
             if len(records):
                 yield rows.build(records)
             offset = fetched.next_offset

@@ -59,17 +59,24 @@ class RecordColumns:
         )
 
 
-def decode_columns(found: Sequence[Batch], *, with_headers: bool = False) -> RecordColumns:
-    """All records of data batches, in order. `ProtocolError` for anything that is not what its header says."""
+def decode_columns(received: memoryview, found: Sequence[Batch], *, with_headers: bool = False) -> RecordColumns:
+    """All records of data batches found in what was received, in order. `ProtocolError` for anything that is not what
+    its header says."""
     for batch in found:
         check_crc(batch.view)
-    buffer, bodies = _bodies(found)
+    buffer, bodies = _bodies(received, found)
+    if len(buffer) > _ARROW_OFFSET_MAX:
+        raise ProtocolError(
+            f"{len(buffer)} bytes of records are more than one Arrow array can hold: fetch less at once"
+        )
     starts, ends = _walk(buffer, bodies, [batch.header.record_count for batch in found])
     return _decode(buffer, starts, ends, found, with_headers)
 
 
-def _bodies(found: Sequence[Batch]) -> tuple[bytes, list[tuple[int, int]]]:
+def _bodies(received: memoryview, found: Sequence[Batch]) -> tuple[memoryview, list[tuple[int, int]]]:
     """One buffer with the uncompressed records of all batches, and where those of each lie in it."""
+    if all(batch.header.codec is Codec.NONE for batch in found):
+        return received, [(one.position + HEADER_BYTES, one.position + one.header.size_bytes) for one in found]
     parts: list[memoryview | bytes] = []
     spans: list[tuple[int, int]] = []
     size = 0
@@ -80,12 +87,10 @@ def _bodies(found: Sequence[Batch]) -> tuple[bytes, list[tuple[int, int]]]:
         parts.append(body)
         spans.append((size, size + len(body)))
         size += len(body)
-    if size > _ARROW_OFFSET_MAX:
-        raise ProtocolError(f"{size} bytes of records are more than one Arrow array can hold: fetch less at once")
-    return b"".join(parts), spans
+    return memoryview(b"".join(parts)), spans
 
 
-def _walk(buffer: bytes, bodies: list[tuple[int, int]], counts: list[int]) -> tuple[Ints, Ints]:
+def _walk(buffer: memoryview, bodies: list[tuple[int, int]], counts: list[int]) -> tuple[Ints, Ints]:
     """Where the body of each record begins and ends: the one loop over records in Python."""
     starts: list[int] = []
     ends: list[int] = []
@@ -114,7 +119,7 @@ def _walk(buffer: bytes, bodies: list[tuple[int, int]], counts: list[int]) -> tu
     return np.array(starts, np.int64), np.array(ends, np.int64)
 
 
-def _decode(buffer: bytes, starts: Ints, ends: Ints, found: Sequence[Batch], with_headers: bool) -> RecordColumns:
+def _decode(buffer: memoryview, starts: Ints, ends: Ints, found: Sequence[Batch], with_headers: bool) -> RecordColumns:
     data = np.frombuffer(buffer, np.uint8)
     counts = [batch.header.record_count for batch in found]
 
@@ -168,7 +173,7 @@ class _Reader:
         self._move(positions)
         return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
 
-    def fields(self, buffer: bytes) -> pa.Array:
+    def fields(self, buffer: memoryview) -> pa.Array:
         """The next length and bytes of every record as an Arrow array; length -1 is null."""
         lengths = self.varints()
         if len(lengths) and int(lengths.min()) < -1:
@@ -186,7 +191,7 @@ class _Reader:
         self.positions = positions
 
 
-def _gather(buffer: bytes, begins: Ints, ends: Ints, nulls: npt.NDArray[np.bool_]) -> pa.Array:
+def _gather(buffer: memoryview, begins: Ints, ends: Ints, nulls: npt.NDArray[np.bool_]) -> pa.Array:
     count = len(begins)
     if count == 0:
         return pa.array([], pa.binary())
@@ -197,11 +202,12 @@ def _gather(buffer: bytes, begins: Ints, ends: Ints, nulls: npt.NDArray[np.bool_
     return pieces.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=nulls if nulls.any() else None))
 
 
-def _headers(buffer: bytes, positions: Ints, ends: Ints) -> pa.Array:
+def _headers(buffer: memoryview, positions: Ints, ends: Ints) -> pa.Array:
     """Most records have none, which is one zero byte; those that do are read one by one."""
     (rows_with_headers,) = np.nonzero(ends - positions > 1)
     rows: list[list[dict[str, str | bytes | None]] | None] = [None] * len(positions)
     for row in rows_with_headers.tolist():
-        found = headers_at(buffer, int(positions[row]), int(ends[row]))
+        encoded = bytes(buffer[int(positions[row]) : int(ends[row])])
+        found = headers_at(encoded, 0, len(encoded))
         rows[row] = [{"key": name, "value": value} for name, value in found]
     return pa.array(rows, HEADERS_TYPE)

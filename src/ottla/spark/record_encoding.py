@@ -2,7 +2,7 @@
 
 A record is some varints, its key, another varint, its value and its headers. numpy computes the varints of all records at
 once, as columns of bytes of which each row has the first few; Arrow then joins varints, keys, values and headers row by
-row into one buffer, which is the body of the batch.
+row into one buffer, which is the batch: the first row begins with the room for its header. Values are copied once.
 """
 
 from collections.abc import Iterator
@@ -27,8 +27,7 @@ RECORD_OVERHEAD_BYTES_MAX: Final = 36
 _NULL_LENGTH: Final = -1
 _PAYLOAD: Final = np.uint64(0x7F)
 _CONTINUES: Final = np.uint8(0x80)
-_NO_HEADERS: Final = pa.scalar(zigzag_varint(0), pa.binary())
-_NOTHING: Final = pa.scalar(b"", pa.binary())
+_NO_HEADERS: Final = zigzag_varint(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ class RecordRows:
 class EncodedBatch(NamedTuple):
     """Without producer, sequence and checksum: whoever sends it sets those."""
 
-    data: bytearray
+    data: bytearray | memoryview
     record_count: int
 
 
@@ -104,11 +103,11 @@ def _encoded_headers(headers: list[dict[str, Any]] | None) -> bytes:
 # -- one batch --------------------------------------------------------------------------------------------------------
 
 
-def _encode(rows: RecordRows, codec: Codec) -> bytearray:
+def _encode(rows: RecordRows, codec: Codec) -> bytearray | memoryview:
     first, last = int(rows.timestamps_ms[0]), int(rows.timestamps_ms.max())
-    records = _records(rows)
-    data = bytearray(HEADER_BYTES)
-    data += records if codec is Codec.NONE else compress(codec, records)
+    data: bytearray | memoryview = _room_and_records(rows)
+    if codec is not Codec.NONE:
+        data = bytearray(HEADER_BYTES) + compress(codec, data[HEADER_BYTES:])
     HEADER.pack_into(
         data,
         0,
@@ -129,7 +128,8 @@ def _encode(rows: RecordRows, codec: Codec) -> bytearray:
     return data
 
 
-def _records(rows: RecordRows) -> memoryview:
+def _room_and_records(rows: RecordRows) -> memoryview:
+    """Writable: the room for a header, and the records."""
     count = len(rows)
     key_lengths = np.full(count, _NULL_LENGTH, np.int64) if rows.keys is None else _lengths(rows.keys)
     value_lengths = _lengths(rows.values)
@@ -145,16 +145,17 @@ def _records(rows: RecordRows) -> memoryview:
     sizes = _Columns(count)
     sizes.add_varints(front.widths() + middle.widths() + field_bytes + header_bytes)
     parts = [
-        sizes.joined_with(front),
+        sizes.joined_with(front, room_bytes=HEADER_BYTES),
         *([] if rows.keys is None else [rows.keys]),
         middle.joined_with(),
         rows.values,
-        _NO_HEADERS if rows.headers is None else rows.headers,
+        pa.scalar(_NO_HEADERS, pa.binary()) if rows.headers is None else rows.headers,
+        pa.scalar(b"", pa.binary()),  # Between the parts.
     ]
-    joined = pc.binary_join_element_wise(*parts, _NOTHING, null_handling="replace", null_replacement="")
+    joined = pc.binary_join_element_wise(*parts, null_handling="replace", null_replacement="")
     _, edges, content = joined.buffers()
     offsets = np.frombuffer(edges, np.int32)
-    return memoryview(content)[offsets[joined.offset] : offsets[joined.offset + count]]
+    return memoryview(content).cast("B")[offsets[joined.offset] : offsets[joined.offset + count]]
 
 
 class _Columns:
@@ -186,12 +187,15 @@ class _Columns:
         widths: Ints = np.sum(self._present, axis=0, dtype=np.int64)
         return widths
 
-    def joined_with(self, *others: "_Columns") -> pa.Array:
+    def joined_with(self, *others: "_Columns", room_bytes: int = 0) -> pa.Array:
+        """A value for each row; the first begins with some bytes of no meaning."""
         every = (self, *others)
         present = np.column_stack([column for one in every for column in one._present])
         content = np.column_stack([column for one in every for column in one._bytes])[present]
+        if room_bytes:
+            content = np.concatenate([np.zeros(room_bytes, np.uint8), content])
         edges = np.zeros(self._count + 1, np.int32)
-        np.cumsum(present.sum(axis=1), out=edges[1:])
+        edges[1:] = np.cumsum(present.sum(axis=1)) + room_bytes
         return pa.Array.from_buffers(pa.binary(), self._count, [None, pa.py_buffer(edges), pa.py_buffer(content)])
 
 

@@ -57,7 +57,9 @@ class RowWriter:
         numbers, starts = np.unique(chosen[order], return_index=True)
         streams: list[PartitionBatches] = []
         for number, indexes in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
-            own = rows if len(indexes) == len(rows) else rows.take(indexes)
+            first, last = int(indexes[0]), int(indexes[-1])
+            # Neighbours, as rows without a key are, need no copy.
+            own = rows.slice(first, last + 1) if last - first < len(indexes) else rows.take(indexes)
             partition = TopicPartition(found.topic, number)
             encoded = encode_batches(own, batch_bytes_max=self._options.batch_bytes_max, codec=self._options.codec)
             streams.append(zip(itertools.repeat(partition), encoded))

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.spark.options import OptionError
 from ottla.spark.record_encoding import RecordRows, encode_headers
-from ottla.spark.source_options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -1,26 +1,26 @@
-"""The options of a source, by the official connector's names; keys are read without regard to case, as Spark does.
+"""The options of a source, by the official connector's names.
 
-An unknown or contradictory option is refused with the reason before anything is read: a misspelled limit that is
-silently ignored is found in production. Only what tunes Java's consumer is passed over: there is none here to tune.
+Only what tunes Java's consumer is passed over: there is none here to tune.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from ottla.base.types import Offset, TimestampMs, TopicPartition
+from ottla.spark.options import OptionError, Options, json_object, one_of, whole_number
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+READ_COMMITTED: Final = "read_committed"
 GROUP_PREFIX: Final = "group:"
 TASK_BYTES_DEFAULT: Final = 128 << 20
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 ERROR_COLUMN: Final = "error"
 
-_IGNORED: Final = frozenset(
+_PASSED_OVER: Final = frozenset(
     {
         "groupidprefix",
         "kafkaconsumer.polltimeoutms",
@@ -48,12 +48,6 @@ _IGNORED: Final = frozenset(
     }
 )
 _NEEDS_REGISTRY: Final = frozenset({"avro", "protobuf"})
-_TRUE: Final = frozenset({"true", "1"})
-_FALSE: Final = frozenset({"false", "0"})
-
-
-class OptionError(ValueError):
-    """An option that is unknown, malformed, or contradicts another."""
 
 
 class Format(StrEnum):
@@ -94,234 +88,158 @@ class Bound:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     bootstrap_servers: str
-    topics: tuple[str, ...] = ()
-    topic_pattern: str = ""
-    assigned: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...]
+    topic_pattern: str
+    assigned: tuple[TopicPartition, ...]
     starting: Bound
     ending: Bound
-    unmatched_timestamp_is_latest: bool = False
-    max_offsets_per_trigger: int | None = None
-    max_bytes_per_trigger: int | None = None
-    min_offsets_per_trigger: int | None = None
-    max_trigger_delay_seconds: float = 900.0
-    min_partitions: int = 1
-    max_bytes_per_task: int = TASK_BYTES_DEFAULT
-    fail_on_data_loss: bool = True
-    include_headers: bool = False
-    columns: tuple[str, ...] = ()
-    key_format: FieldFormat = field(default_factory=FieldFormat)
-    value_format: FieldFormat = field(default_factory=FieldFormat)
-    bad_records: BadRecords = BadRecords.FAIL
-    dead_letter_topic: str = ""
-    push_filters: bool = False
-    group_id: str = ""
-    read_committed: bool = True
+    unmatched_timestamp_is_latest: bool
+    max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_seconds: float
+    min_partitions: int
+    max_bytes_per_task: int
+    fail_on_data_loss: bool
+    include_headers: bool
+    columns: tuple[str, ...]
+    key_format: FieldFormat
+    value_format: FieldFormat
+    bad_records: BadRecords
+    dead_letter_topic: str
+    push_filters: bool
+    group_id: str
+    read_committed: bool
     timeout_seconds: float = 60.0
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, streaming: bool = False) -> Self:
+    def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> Self:
         """A stream begins at the end unless told otherwise and has no end of its own, as with the official connector."""
-        lowered = {key.lower(): value for key, value in options.items()}
-        if streaming:
-            lowered = {"startingoffsets": LATEST, **lowered}
-            endings = sorted(key for key in lowered if key.startswith("ending"))
-            if endings:
-                raise OptionError(f"{endings[0]} is for batch reads: a stream has no end")
-        return cls(**_Parser(lowered).parsed())
+        options = Options(given)
+        columns = _columns(options)
+        bad_records, dead_letter_topic = _bad_records(options)
+        topics, topic_pattern, assigned = _subscription(options)
+        strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", LATEST), "error")
+        isolation = options.choice("kafka.isolation.level", (READ_COMMITTED, "read_uncommitted"), READ_COMMITTED)
+        parsed = cls(
+            bootstrap_servers=options.bootstrap_servers(),
+            topics=topics,
+            topic_pattern=topic_pattern,
+            assigned=assigned,
+            starting=_bound(options, "starting", LATEST if streaming else EARLIEST),
+            ending=_ending(options, streaming=streaming),
+            unmatched_timestamp_is_latest=strategy == LATEST,
+            max_offsets_per_trigger=options.count("maxOffsetsPerTrigger", None),
+            max_bytes_per_trigger=options.count("maxBytesPerTrigger", None),
+            min_offsets_per_trigger=options.count("minOffsetsPerTrigger", None),
+            max_trigger_delay_seconds=_seconds("maxTriggerDelay", options.text("maxTriggerDelay", "15m")),
+            min_partitions=options.count("minPartitions", 1),
+            max_bytes_per_task=options.count("maxBytesPerTask", TASK_BYTES_DEFAULT),
+            fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+            include_headers=options.flag("includeHeaders", default=False) or "headers" in columns,
+            columns=columns,
+            key_format=_format(options, "key"),
+            value_format=_format(options, "value"),
+            bad_records=bad_records,
+            dead_letter_topic=dead_letter_topic,
+            push_filters=options.flag("pushFilters", default=False),
+            group_id=options.text("kafka.group.id"),
+            read_committed=isolation == READ_COMMITTED,
+        )
+        options.end(_PASSED_OVER)
+        return parsed
 
 
-class _Parser:
-    """Takes option after option out of the mapping; what is left is unknown."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = options
-
-    def parsed(self) -> dict[str, Any]:
-        fields = {
-            "bootstrap_servers": self._required("kafka.bootstrap.servers"),
-            **self._subscription(),
-            **self._bounds(),
-            **self._limits(),
-            **self._shape(),
-            **self._bad_records(),
-            "fail_on_data_loss": self._flag("failondataloss", default=True),
-            "push_filters": self._flag("pushfilters", default=False),
-            "group_id": self._take("kafka.group.id") or "",
-            "read_committed": self._choice(
-                "kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted")
-            )
-            == "read_committed",
-        }
-        self._check_security()
-        self._check_rest()
-        return fields
-
-    def _take(self, key: str) -> str | None:
-        return self._options.pop(key, None)
-
-    def _required(self, key: str) -> str:
-        value = self._take(key)
-        if not value:
-            raise OptionError(f"the option {key} is missing: .option({key!r}, 'host:port')")
-        return value
-
-    # -- what is read ------------------------------------------------------------------------------------------------
-
-    def _subscription(self) -> dict[str, Any]:
-        topics, pattern, assigned = (self._take(key) for key in ("subscribe", "subscribepattern", "assign"))
-        if sum(value is not None for value in (topics, pattern, assigned)) != 1:
-            raise OptionError("exactly one of the options subscribe, subscribePattern and assign is needed")
-        partitions = [
-            TopicPartition(topic, int(index))
-            for topic, indexes in _json_object("assign", assigned or "{}").items()
-            for index in indexes
-        ]
-        return {
-            "topics": tuple(_names(topics or "")),
-            "topic_pattern": pattern or "",
-            "assigned": tuple(partitions),
-        }
-
-    def _bounds(self) -> dict[str, Any]:
-        strategy = self._choice("startingoffsetsbytimestampstrategy", "error", ("error", "latest"))
-        return {
-            "starting": self._bound("starting"),
-            "ending": self._bound("ending"),
-            "unmatched_timestamp_is_latest": strategy == "latest",
-        }
-
-    def _bound(self, side: str) -> Bound:
-        rule = EARLIEST if side == "starting" else LATEST
-        text = self._take(f"{side}offsets")
-        each_timestamp = self._take(f"{side}offsetsbytimestamp")
-        timestamp = self._take(f"{side}timestamp")
-        # The order in which the official connector lets one win over the other.
-        if timestamp is not None:
-            return Bound(timestamp_ms=_integer(f"{side}Timestamp", timestamp))
-        if each_timestamp is not None:
-            return Bound(timestamps_ms=_by_partition(f"{side}OffsetsByTimestamp", each_timestamp))
-        if text is None:
-            return Bound(rule=rule)
-        if text.lower() in (EARLIEST, LATEST):
-            if side == "ending" and text.lower() == EARLIEST:
-                raise OptionError("endingOffsets cannot be earliest")
-            return Bound(rule=text.lower())
-        if text.startswith(GROUP_PREFIX) and side == "starting":
-            return Bound(rule=text)
-        return Bound(offsets=_by_partition(f"{side}Offsets", text))
-
-    def _limits(self) -> dict[str, Any]:
-        return {
-            "max_offsets_per_trigger": self._count("maxoffsetspertrigger"),
-            "max_bytes_per_trigger": self._count("maxbytespertrigger"),
-            "min_offsets_per_trigger": self._count("minoffsetspertrigger"),
-            "max_trigger_delay_seconds": _seconds(self._take("maxtriggerdelay") or "15m"),
-            "min_partitions": self._count("minpartitions") or 1,
-            "max_bytes_per_task": self._count("maxbytespertask") or TASK_BYTES_DEFAULT,
-        }
-
-    # -- what becomes of it ------------------------------------------------------------------------------------------
-
-    def _shape(self) -> dict[str, Any]:
-        columns = tuple(_names(self._take("columns") or ""))
-        for name in columns:
-            if name not in COLUMNS:
-                raise OptionError(f"columns: there is no column {name}, only {', '.join(COLUMNS)}")
-        return {
-            "columns": columns,
-            "include_headers": self._flag("includeheaders", default=False) or "headers" in columns,
-            "key_format": self._format("key"),
-            "value_format": self._format("value"),
-        }
-
-    def _format(self, side: str) -> FieldFormat:
-        name = (self._take(f"{side}format") or Format.BINARY).lower()
-        schema = self._take(f"{side}schema") or ""
-        if name in _NEEDS_REGISTRY:
-            raise OptionError(f"{side}Format={name} comes with the schema registry, which is not there yet: use json")
-        if name not in set(Format):
-            raise OptionError(f"{side}Format={name}: one of {', '.join(Format)}")
-        if schema and name != Format.JSON:
-            raise OptionError(f"{side}Schema is the schema of JSON: set {side}Format=json")
-        return FieldFormat(kind=Format(name), schema=schema)
-
-    def _bad_records(self) -> dict[str, Any]:
-        choice = BadRecords(self._choice("badrecords", BadRecords.FAIL, tuple(BadRecords)))
-        topic = self._take("deadlettertopic") or ""
-        if bool(topic) != (choice is BadRecords.DEAD_LETTER):
-            raise OptionError("badRecords=deadLetter and deadLetterTopic=<topic> need each other")
-        return {"bad_records": choice, "dead_letter_topic": topic}
-
-    # -- kinds of values ---------------------------------------------------------------------------------------------
-
-    def _count(self, key: str) -> int | None:
-        text = self._take(key)
-        if text is None:
-            return None
-        number = _integer(key, text)
-        if number <= 0:
-            raise OptionError(f"{key}={text}: a positive number is needed")
-        return number
-
-    def _flag(self, key: str, *, default: bool) -> bool:
-        text = (self._take(key) or str(default)).lower()
-        if text not in _TRUE | _FALSE:
-            raise OptionError(f"{key}={text}: true or false")
-        return text in _TRUE
-
-    def _choice(self, key: str, default: str, choices: tuple[str, ...]) -> str:
-        value = self._take(key) or default
-        if value not in choices:
-            raise OptionError(f"{key}={value}: one of {', '.join(choices)}")
-        return value
-
-    def _check_security(self) -> None:
-        protocol = self._take("kafka.security.protocol") or "PLAINTEXT"
-        if protocol.upper() != "PLAINTEXT":
-            raise OptionError(f"kafka.security.protocol={protocol}: only PLAINTEXT listeners can be read as yet")
-
-    def _check_rest(self) -> None:
-        unknown = [key for key in self._options if key not in _IGNORED]
-        if unknown:
-            raise OptionError(f"unknown options: {', '.join(sorted(unknown))}")
+# -- what is read ----------------------------------------------------------------------------------------------------
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _subscription(options: Options) -> tuple[tuple[str, ...], str, tuple[TopicPartition, ...]]:
+    if sum(map(options.has, ("subscribe", "subscribePattern", "assign"))) != 1:
+        raise OptionError("exactly one of the options subscribe, subscribePattern and assign is needed")
+    assigned = [
+        TopicPartition(topic, int(index))
+        for topic, indexes in json_object("assign", options.text("assign", "{}")).items()
+        for index in indexes
+    ]
+    return _names(options.text("subscribe")), options.text("subscribePattern"), tuple(assigned)
 
 
-def _integer(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise OptionError(f"{name}={text} is not a whole number") from None
+def _ending(options: Options, *, streaming: bool) -> Bound:
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if streaming and options.has(name):
+            raise OptionError(f"{name} is for batch reads: a stream has no end")
+    ending = _bound(options, "ending", LATEST)
+    if ending.rule not in (LATEST, ""):
+        raise OptionError(f"endingOffsets cannot be {ending.rule}")
+    return ending
 
 
-def _json_object(name: str, text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise OptionError(f"{name} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise OptionError(f"{name} is not a JSON object")
-    return value
+def _bound(options: Options, side: str, default: str) -> Bound:
+    rule = options.text(f"{side}Offsets", default)
+    each_timestamp = options.text(f"{side}OffsetsByTimestamp")
+    timestamp = options.text(f"{side}Timestamp")
+    # The order in which the official connector lets one win over the other.
+    if timestamp:
+        return Bound(timestamp_ms=whole_number(f"{side}Timestamp", timestamp))
+    if each_timestamp:
+        return Bound(timestamps_ms=_by_partition(f"{side}OffsetsByTimestamp", each_timestamp))
+    if rule.lower() in (EARLIEST, LATEST):
+        return Bound(rule=rule.lower())
+    if rule.startswith(GROUP_PREFIX):
+        return Bound(rule=rule)
+    return Bound(offsets=_by_partition(f"{side}Offsets", rule))
 
 
 def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
-    for topic, numbers in _json_object(name, text).items():
+    for topic, numbers in json_object(name, text).items():
         if not isinstance(numbers, dict):
             raise OptionError(f'{name}: {{"{topic}": {{"0": 23}}}} is the form')
         for index, number in numbers.items():
-            found[TopicPartition(topic, _integer(name, index))] = _integer(name, str(number))
+            found[TopicPartition(topic, whole_number(name, index))] = whole_number(name, str(number))
     return found
 
 
-def _seconds(text: str) -> float:
+# -- what becomes of it ----------------------------------------------------------------------------------------------
+
+
+def _columns(options: Options) -> tuple[str, ...]:
+    columns = _names(options.text("columns"))
+    for name in columns:
+        if name not in COLUMNS:
+            raise OptionError(f"columns: there is no column {name}, only {', '.join(COLUMNS)}")
+    return columns
+
+
+def _format(options: Options, side: str) -> FieldFormat:
+    name = f"{side}Format"
+    text = options.text(name, Format.BINARY)
+    if text.lower() in _NEEDS_REGISTRY:
+        raise OptionError(f"{name}={text} comes with the schema registry, which is not there yet: use json")
+    kind = Format(one_of(name, text, tuple(Format)))
+    schema = options.text(f"{side}Schema")
+    if schema and kind is not Format.JSON:
+        raise OptionError(f"{side}Schema is the schema of JSON: set {name}=json")
+    return FieldFormat(kind=kind, schema=schema)
+
+
+def _bad_records(options: Options) -> tuple[BadRecords, str]:
+    choice = BadRecords(options.choice("badRecords", tuple(BadRecords), BadRecords.FAIL))
+    topic = options.text("deadLetterTopic")
+    if bool(topic) != (choice is BadRecords.DEAD_LETTER):
+        raise OptionError("badRecords=deadLetter and deadLetterTopic=<topic> need each other")
+    return choice, topic
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _seconds(name: str, text: str) -> float:
     """`15m`, `500ms`, `30s`, `2h`: Spark's short forms."""
     units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
     for unit in sorted(units, key=len, reverse=True):
         number = text.removesuffix(unit)
         if number != text and number.strip().isdigit():
             return int(number) * units[unit]
-    raise OptionError(f"maxTriggerDelay={text}: a number with ms, s, m or h")
+    raise OptionError(f"{name}={text}: a number with ms, s, m or h")

@@ -17,8 +17,9 @@ from ottla.client.raw.group_offsets import commit_offsets, fetch_offsets
 from ottla.client.raw.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.raw.patience import COORDINATOR_PASSING, patiently
 from ottla.spark.byte_profile import Look, LookAt
+from ottla.spark.options import OptionError
 from ottla.spark.source_options import EARLIEST as EARLIEST_RULE
-from ottla.spark.source_options import GROUP_PREFIX, Bound, OptionError, SourceOptions
+from ottla.spark.source_options import GROUP_PREFIX, Bound, SourceOptions
 from ottla.wire import api
 
 Offsets = dict[TopicPartition, Offset]

@@ -15,12 +15,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 START_SECONDS_MAX: Final = 30.0
 STOP_SECONDS_MAX: Final = 15.0
 HOST: Final = "127.0.0.1"
+DEFAULT_NODE_ID: Final = 1
 _GUARDIAN: Final = """
 while read -r line; do pid=$line; done
 [ "${pid:-0}" -gt 1 ] && kill -9 "$pid" 2>/dev/null && sleep 0.1
@@ -32,17 +34,35 @@ class BrokerFailed(Exception):
     """The broker did not start or is gone; the text ends with its log."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Where a broker runs: its address there (port 0 takes a free one), and what its command is put behind."""
+
+    host: str = HOST
+    port: int = 0
+    command_prefix: tuple[str, ...] = ()  # ("nsenter", "--net=…") makes a network namespace a machine of its own.
+
+
+HERE: Final = Machine()
+
+
 class Broker:
     """A running broker. Use `ottla.testing.broker()` to get one."""
 
     def __init__(
-        self, *, data_dir: Path | None = None, port: int = 0, config: Mapping[str, object] | None = None
+        self,
+        *,
+        data_dir: Path | None = None,
+        machine: Machine = HERE,
+        config: Mapping[str, object] | None = None,
     ) -> None:
         self._keep_data = data_dir is not None
         self._root = Path(tempfile.mkdtemp(prefix="ottla-test-"))
         self.data_dir = data_dir if data_dir is not None else self._root / "data"
         self.log_path = self._root / "broker.log"
-        self.port = port
+        self.host = machine.host
+        self.port = machine.port
+        self._command_prefix = machine.command_prefix
         self.config = {name: str(value) for name, value in (config or {}).items()}
         self._process: subprocess.Popen[bytes] | None = None
         self._guardian = subprocess.Popen(
@@ -55,7 +75,15 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
+
+    @property
+    def id(self) -> int:
+        return int(self.config.get("node.id", DEFAULT_NODE_ID))
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
@@ -72,8 +100,8 @@ class Broker:
         if self._process is not None:
             raise BrokerFailed(f"the broker runs already (pid {self.pid})")
         ready_read, ready_write = os.pipe()
-        command = [sys.executable, "-m", "ottla.server", "up", "--data", str(self.data_dir), "--host", HOST]
-        command += ["--port", str(self.port), "--ready-fd", str(ready_write)]
+        command = [*self._command_prefix, sys.executable, "-m", "ottla.server", "up", "--data", str(self.data_dir)]
+        command += ["--host", self.host, "--port", str(self.port), "--ready-fd", str(ready_write)]
         for name, value in self.config.items():
             command += ["--config", f"{name}={value}"]
         with self.log_path.open("ab") as log:
@@ -111,6 +139,13 @@ class Broker:
         """SIGTERM: answers what is under way, flushes, marks a clean shutdown."""
         self._end(signal.SIGTERM)
 
+    def pause(self) -> None:
+        """SIGSTOP: the process holds its breath; its connections stay open and nobody answers. `resume` ends it."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def restart(self) -> None:
         """Starts it again (after stopping it, if it runs) with the same port, data and node id."""
         self.stop()
@@ -121,6 +156,7 @@ class Broker:
         if process is None:
             return
         process.send_signal(how)
+        process.send_signal(signal.SIGCONT)  # A paused one would not hear of it.
         try:
             process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -155,7 +191,8 @@ def broker(
     `config` takes Kafka's broker settings ({"num.partitions": 3}); `data_dir` keeps the data there instead of in a
     temporary directory; `port` 0 takes a free one.
     """
-    embedded = Broker(data_dir=Path(data_dir) if data_dir is not None else None, port=port, config=config)
+    directory = Path(data_dir) if data_dir is not None else None
+    embedded = Broker(data_dir=directory, machine=Machine(port=port), config=config)
     try:
         embedded.start()
         yield embedded

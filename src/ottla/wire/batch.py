@@ -135,6 +135,12 @@ def parse_header(view: Buffer, position: int = 0) -> BatchHeader:
         raise ProtocolError(f"{len(view) - position} bytes are too few for a batch header") from None
 
 
+def first_offset(view: Buffer) -> Offset:
+    """The base offset of the batch that a buffer begins with."""
+    offset: Offset = _BASE_OFFSET.unpack_from(view, 0)[0]
+    return offset
+
+
 def batches(view: memoryview, position: int = 0, *, stop_at_partial: bool = False) -> Iterator[Batch]:
     """The batches from `position` on, each whole and of format 2; the CRC is not checked.
 

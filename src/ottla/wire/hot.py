@@ -1,39 +1,37 @@
-"""Hand-tuned codecs of the two hot messages, Produce and Fetch, proved equal to the general ones by tests.
+"""Hand-tuned encoders of the answers to the two hot requests, Produce and Fetch, proved equal to the general ones by tests.
 
-`decode_produce` leaves records where they were received. `encode_produce` and `FetchEncoder` write only what a successful
-answer needs; an answer with tagged fields (new leaders, diverging epochs) goes through the general codec. `FetchEncoder`
-leaves gaps where the records go, so that they can be sent from the file.
+They write only what a successful answer needs, and the tagged fields of hot_leaders.py. `FetchEncoder` leaves gaps where
+the records go, so that they can be sent from the file. Produce requests are read by hot_produce.py.
 """
 
 from collections.abc import Sequence
 from struct import Struct
-from struct import error as struct_error
 from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ottla.base.errors import ProtocolError
-from ottla.base.types import Offset, ProducerId, TimestampMs
+from ottla.base.types import NO_NODE, NodeId, Offset, ProducerId, TimestampMs
+from ottla.wire.hot_leaders import (
+    CurrentLeader,
+    DivergingEpoch,
+    NodeEndpoint,
+    put_endpoint_tags,
+    put_fetch_tags,
+    put_produce_tags,
+    put_uvarint,
+)
 
 PRODUCE_FLEXIBLE_FROM: Final = 9
 PRODUCE_TOPIC_IDS_FROM: Final = 13
 FETCH_FLEXIBLE_FROM: Final = 12
 FETCH_TOPIC_IDS_FROM: Final = 13
+PRODUCE_LEADERS_FROM: Final = 10
+FETCH_LEADERS_FROM: Final = 16
 NULL_RECORDS: Final = -1
 
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
-_ACKS_TIMEOUT: Final = Struct(">hi")
 
 Region = TypeVar("Region")  # What the transport sends for a partition's records.
 TopicKey: TypeAlias = str | bytes  # A name, or the 16 bytes of a topic id.
-
-
-class ProduceCall(NamedTuple):
-    """A Produce request as its handler wants it."""
-
-    transactional_id: str | None
-    acks: int
-    timeout_ms: int
-    topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]]
 
 
 class Produced(NamedTuple):
@@ -47,170 +45,8 @@ class Produced(NamedTuple):
     error_message: str | None = None
     refused_records: Sequence[int] = ()
     """Which records of the batch are the reason, counted from 0."""
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _uvarint(view: memoryview, position: int) -> tuple[int, int]:
-    byte = view[position]
-    if byte < 0x80:
-        return byte, position + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        position += 1
-        byte = view[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-        shift += 7
-        if shift > 28:
-            raise ProtocolError("varint longer than five bytes")
-
-
-def _skip_tags(view: memoryview, position: int) -> int:
-    count, position = _uvarint(view, position)
-    for _ in range(count):
-        _, position = _uvarint(view, position)
-        size, position = _uvarint(view, position)
-        position += size
-        if position > len(view):
-            raise ProtocolError("tagged field longer than the request")
-    return position
-
-
-def _slice(view: memoryview, position: int, size: int) -> memoryview:
-    end = position + size
-    if size < 0 or end > len(view):
-        raise ProtocolError(f"field of {size} bytes, {len(view) - position} left")
-    return view[position:end]
-
-
-def _text(view: memoryview, position: int, size: int) -> str:
-    return str(_slice(view, position, size), "utf-8")
-
-
-# What most requests begin with: no transactional id, acks, timeout, one topic.
-_ONE_TOPIC: Final = Struct(">BhiB")
-
-
-def decode_produce(view: memoryview, position: int, version: int) -> ProduceCall:
-    try:
-        if version >= PRODUCE_FLEXIBLE_FROM:
-            null_id, acks, timeout_ms, topic_count = _ONE_TOPIC.unpack_from(view, position)
-            if null_id == 0 and topic_count == 2:
-                call = _decode_single(view, position + 8, version, acks, timeout_ms)
-                if call is not None:
-                    return call
-            return _decode_flexible(view, position, version)
-        return _decode_plain(view, position)
-    except (IndexError, struct_error, UnicodeDecodeError) as error:
-        raise ProtocolError(f"malformed Produce request: {error}") from error
-
-
-def _decode_single(view: memoryview, position: int, version: int, acks: int, timeout_ms: int) -> ProduceCall | None:
-    """One topic with one partition, every length in its usual form; None for anything else."""
-    topic: TopicKey
-    if version >= PRODUCE_TOPIC_IDS_FROM:
-        stop = position + 16
-        topic = bytes(view[position:stop])
-    else:
-        stop = position + view[position]  # The length is one more than the name's, and so is where it ends.
-        if view[position] >= 0x80 or stop >= len(view):
-            return None
-        topic = str(view[position + 1 : stop], "utf-8")
-    if view[stop] != 2:
-        return None
-    (index,) = _I32.unpack_from(view, stop + 1)
-    size, position = _uvarint(view, stop + 5)
-    stop = position + size - 1
-    if size == 0 or stop + 3 != len(view) or view[stop] or view[stop + 1] or view[stop + 2]:
-        return None
-    return ProduceCall(None, acks, timeout_ms, [(topic, [(index, view[position:stop])])])
-
-
-def _decode_flexible(view: memoryview, position: int, version: int) -> ProduceCall:
-    size, position = _uvarint(view, position)
-    transactional_id = None
-    if size:
-        transactional_id = _text(view, position, size - 1)
-        position += size - 1
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = _uvarint(view, position + 6)
-    if topic_count == 0:
-        raise ProtocolError("null topics in a Produce request")
-    topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
-    for _ in range(topic_count - 1):
-        topic: TopicKey
-        if version >= PRODUCE_TOPIC_IDS_FROM:
-            topic = bytes(_slice(view, position, 16))
-            position += 16
-        else:
-            size, position = _uvarint(view, position)
-            topic = _text(view, position, size - 1)
-            position += size - 1
-        partition_count, position = _uvarint(view, position)
-        if partition_count == 0:
-            raise ProtocolError("null partitions in a Produce request")
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(partition_count - 1):
-            (index,) = _I32.unpack_from(view, position)
-            size, position = _uvarint(view, position + 4)
-            if size:
-                partitions.append((index, _slice(view, position, size - 1)))
-                position += size - 1
-            else:
-                partitions.append((index, None))
-            position = position + 1 if view[position] == 0 else _skip_tags(view, position)
-        topics.append((topic, partitions))
-        position = position + 1 if view[position] == 0 else _skip_tags(view, position)
-    _skip_tags(view, position)
-    return ProduceCall(transactional_id, acks, timeout_ms, topics)
-
-
-def _decode_plain(view: memoryview, position: int) -> ProduceCall:
-    (size,) = _I16.unpack_from(view, position)
-    position += 2
-    transactional_id = None
-    if size != -1:
-        transactional_id = _text(view, position, size)
-        position += size
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    (topic_count,) = _I32.unpack_from(view, position + 6)
-    position += 10
-    if topic_count < 0:
-        raise ProtocolError("null topics in a Produce request")
-    topics: list[tuple[TopicKey, list[tuple[int, memoryview | None]]]] = []
-    for _ in range(topic_count):
-        (size,) = _I16.unpack_from(view, position)
-        topic = _text(view, position + 2, size)
-        position += 2 + size
-        (partition_count,) = _I32.unpack_from(view, position)
-        position += 4
-        if partition_count < 0:
-            raise ProtocolError("null partitions in a Produce request")
-        partitions: list[tuple[int, memoryview | None]] = []
-        for _ in range(partition_count):
-            (index,) = _I32.unpack_from(view, position)
-            (size,) = _I32.unpack_from(view, position + 4)
-            position += 8
-            if size == -1:
-                partitions.append((index, None))
-            else:
-                partitions.append((index, _slice(view, position, size)))
-                position += size
-        topics.append((topic, partitions))
-    return ProduceCall(transactional_id, acks, timeout_ms, topics)
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def put_uvarint(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    current_leader: CurrentLeader | None = None
+    """Whom to ask instead (KIP-951)."""
 
 
 def put_topic(out: bytearray, topic: TopicKey, *, flexible: bool) -> None:
@@ -242,20 +78,23 @@ _SINGLE_BYTES: Final = _SINGLE_HEAD.size + _SINGLE_BODY.size - 4
 
 
 def encode_produce(
-    correlation_id: int, version: int, topics: list[tuple[TopicKey, list[Produced]]]
+    correlation_id: int,
+    version: int,
+    topics: list[tuple[TopicKey, list[Produced]]],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes | bytearray:
-    """The whole response frame, size prefix included."""
+    """The whole response frame, size prefix included. `endpoints`: of the current leaders that outcomes name."""
     if version >= PRODUCE_FLEXIBLE_FROM and len(topics) == 1:
         topic, outcomes = topics[0]
-        if len(outcomes) == 1 and outcomes[0].error_message is None:
-            index, error_code, base_offset, append_time_ms, start_offset, _, _ = outcomes[0]
+        if len(outcomes) == 1 and outcomes[0].error_message is None and not endpoints:
+            index, error_code, base_offset, append_time_ms, start_offset = outcomes[0][:5]
             name = _encoded_topic(topic)
             return b"".join((
                 _SINGLE_HEAD.pack(_SINGLE_BYTES + len(name), correlation_id, 0, 2),
                 name,
                 _SINGLE_BODY.pack(2, index, error_code, base_offset, append_time_ms, start_offset, 1, 0, 0, 0, 0, 0),
             ))  # fmt: skip
-    return _encode_produce(correlation_id, version, topics)
+    return _encode_produce(correlation_id, version, topics, endpoints)
 
 
 def _encoded_topic(topic: TopicKey) -> bytes:
@@ -266,7 +105,12 @@ def _encoded_topic(topic: TopicKey) -> bytes:
     return bytes(out)
 
 
-def _encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicKey, list[Produced]]]) -> bytearray:
+def _encode_produce(
+    correlation_id: int,
+    version: int,
+    topics: list[tuple[TopicKey, list[Produced]]],
+    endpoints: Sequence[NodeEndpoint],
+) -> bytearray:
     flexible = version >= PRODUCE_FLEXIBLE_FROM
     out = bytearray(4)
     out += _I32.pack(correlation_id)
@@ -284,13 +128,15 @@ def _encode_produce(correlation_id: int, version: int, topics: list[tuple[TopicK
             if version >= 8:
                 _put_refused_records(out, produced, flexible=flexible)
                 _put_message(out, produced.error_message, flexible=flexible)
-            if flexible:
+            if version >= PRODUCE_LEADERS_FROM and produced.current_leader is not None:
+                put_produce_tags(out, produced.current_leader)
+            elif flexible:
                 out.append(0)
         if flexible:
             out.append(0)
     out += _I32.pack(0)  # throttle_time_ms
     if flexible:
-        out.append(0)
+        put_endpoint_tags(out, endpoints if version >= PRODUCE_LEADERS_FROM else ())
     _I32.pack_into(out, 0, len(out) - 4)
     return out
 
@@ -367,10 +213,15 @@ class FetchEncoder(Generic[Region]):
         records_size: int,
         records: Region | None,
         aborted: Sequence[AbortedRange] | None = None,
+        *,
+        preferred_replica: NodeId = NO_NODE,
+        diverging: DivergingEpoch | None = None,
+        leader: CurrentLeader | None = None,
     ) -> None:
         """`records` is what the transport sends for `records_size` bytes; None with size 0 for no records.
 
-        `aborted`: what a reader of committed data passes over; None for other readers.
+        `aborted`: what a reader of committed data passes over; None for other readers. `preferred_replica`: one that is
+        nearer to the client (KIP-392).
         """
         out = self._out
         fields = _FETCHED.pack(index, error_code, high_watermark, last_stable_offset, log_start_offset)
@@ -382,15 +233,21 @@ class FetchEncoder(Generic[Region]):
         else:
             out += b"\xff\xff\xff\xff"
         if self._version >= 11:
-            out += b"\xff\xff\xff\xff"  # preferred read replica: none
+            out += _I32.pack(preferred_replica)
         put_count(out, records_size, flexible=self._flexible)
         if records is not None:
             self._size += len(out) + records_size
             self._parts.append(out)
             self._parts.append(records)
             out = self._out = bytearray()
-        if self._flexible:
+        if diverging is not None or leader is not None:
+            self._put_tags(diverging, leader)
+        elif self._flexible:
             out.append(0)
+
+    def _put_tags(self, diverging: DivergingEpoch | None, leader: CurrentLeader | None) -> None:
+        if self._flexible:
+            put_fetch_tags(self._out, diverging, leader if self._version >= FETCH_LEADERS_FROM else None)
 
     def _put_aborted(self, aborted: Sequence[AbortedRange]) -> None:
         out = self._out
@@ -404,10 +261,11 @@ class FetchEncoder(Generic[Region]):
         if self._flexible:
             self._out.append(0)
 
-    def finish(self) -> list[bytearray | Region]:
+    def finish(self, endpoints: Sequence[NodeEndpoint] = ()) -> list[bytearray | Region]:
+        """`endpoints`: of the current leaders that partitions name."""
         out = self._out
         if self._flexible:
-            out.append(0)
+            put_endpoint_tags(out, endpoints if self._version >= FETCH_LEADERS_FROM else ())
         self._parts.append(out)
         first = self._parts[0]
         assert isinstance(first, bytearray)

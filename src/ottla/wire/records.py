@@ -5,7 +5,7 @@ available from here too.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -74,6 +74,7 @@ __all__ = [
     "is_crc_valid",
     "latest_record",
     "parse_header",
+    "plain_batch",
     "recompress",
     "records_of",
     "sequence_after",
@@ -81,7 +82,6 @@ __all__ = [
     "set_log_append_time",
     "set_offset_and_epoch",
     "shapes_of",
-    "single_record_batch",
 ]
 
 Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
@@ -89,8 +89,6 @@ Headers: TypeAlias = Iterable[tuple[str, bytes | None]]
 _INT64_MIN: Final = -(2**63)
 _NULL_LENGTH: Final = zigzag_varint(-1)
 _NO_HEADERS: Final = zigzag_varint(0)
-_NO_DELTAS: Final = b"\0\0\0"  # Attributes, and the deltas of a batch's first record.
-_SINGLE_RECORD_BYTES: Final = len(_NO_DELTAS) + len(_NO_HEADERS)  # But for key and value.
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _END_TRANSACTION_VALUE: Final = struct.Struct(">hi")
 
@@ -188,32 +186,42 @@ class BatchBuilder:
         return batch
 
 
-def single_record_batch(timestamp: TimestampMs, key: bytes, value: bytes | None) -> bytearray:
-    """What `BatchBuilder` makes of one record, at a third of the cost: every commit of every group is one."""
-    length = len(key) + _SINGLE_RECORD_BYTES
-    key_length = zigzag_varint(len(key))
-    if value is None:
-        value_length, value = _NULL_LENGTH, b""
-    else:
-        value_length = zigzag_varint(len(value))
-    length += len(key_length) + len(value_length) + len(value)
-    size = zigzag_varint(length)
-    header = HEADER.pack(
+def plain_batch(records: Sequence[tuple[TimestampMs, bytes, bytes | None]]) -> bytearray:
+    """What `BatchBuilder` makes of records without headers, at a third of the cost: every commit of every group is one."""
+    batch = bytearray(HEADER_BYTES)
+    base_timestamp = max_timestamp = records[0][0]
+    for offset_delta, (timestamp, key, value) in enumerate(records):
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
+        body = b"".join((
+            b"\0",
+            zigzag_varint(timestamp - base_timestamp),
+            zigzag_varint(offset_delta),
+            zigzag_varint(len(key)),
+            key,
+            _NULL_LENGTH if value is None else zigzag_varint(len(value)),
+            value or b"",
+            _NO_HEADERS,
+        ))  # fmt: skip
+        batch += zigzag_varint(len(body))
+        batch += body
+    HEADER.pack_into(
+        batch,
         0,
-        HEADER_BYTES + len(size) + length - LENGTH_OVERHEAD_BYTES,
+        0,
+        len(batch) - LENGTH_OVERHEAD_BYTES,
         NO_EPOCH,
         MAGIC,
         0,
         0,
-        0,
-        timestamp,
-        timestamp,
+        len(records) - 1,
+        base_timestamp,
+        max_timestamp,
         NO_PRODUCER_ID,
         NO_EPOCH,
         NO_SEQUENCE,
-        1,
+        len(records),
     )
-    batch = bytearray().join((header, size, _NO_DELTAS, key_length, key, value_length, value, _NO_HEADERS))
     set_crc(batch)
     return batch
 

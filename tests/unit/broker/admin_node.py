@@ -3,6 +3,7 @@
 import asyncio
 
 from ottla.broker.advertised import AdvertisedAddresses
+from ottla.broker.handlers import topics
 from ottla.broker.request import Peer, RequestContext
 from ottla.metadata.configs import parse_broker_settings
 from ottla.metadata.runtime import ControllerRuntime
@@ -20,6 +21,7 @@ class AdminNode:
         image = image_of(*records, brokers=brokers)
         self.log = FakeMetadataLog(image.offset + 1)
         self.runtime = ControllerRuntime(self.log, image)
+        self.runtime.resume()
         self.clock = SimulatedClock()
         self.cluster_id = "EjRWeBI0VngSNFZ4EjRWeA"
         self.node_id = 1
@@ -31,6 +33,10 @@ class AdminNode:
 
     async def submit(self, decide):
         return await self.runtime.submit(decide)
+
+    async def change_metadata(self, api_key, api_version, request):
+        context = RequestContext(api_key, api_version, 1, "test", Peer(host="itself", port=1, listener="PLAINTEXT"))
+        return await topics.APIS[api_key].handle(self, context, request)
 
 
 def ask(node, apis, key, request, *, version=None, listener="PLAINTEXT"):

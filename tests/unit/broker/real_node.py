@@ -43,6 +43,7 @@ class RealNode:
             disk=RealDisk(),
             new_uuid=lambda: UUID(int=next(numbers) << 64 | 7),
             new_session_id=lambda: next(numbers),
+            chance=lambda: 0.5,
         )
         settings = settings_of_up(data=str(path), host="localhost", port=9092, overrides=config, environment={})
         listeners = [AdvertisedListener(name="PLAINTEXT", host="localhost", port=9092)]
@@ -54,7 +55,11 @@ class RealNode:
     async def parts(self, key: ApiKey, request: Message, version: int | None = None) -> Parts | None:
         version = APIS[key].versions[1] if version is None else version
         frame = memoryview(bytearray(encode_request(key, version, 9, "test", request)))[4:]
-        return await self.dispatcher.answer(self.dispatcher.begin(frame, PEER), frame)
+        context = self.dispatcher.begin(frame, PEER)
+        parts = await self.dispatcher.answer(context, frame)
+        if context.committed is not None:
+            await asyncio.shield(context.committed)
+        return parts
 
     async def ask(self, key: ApiKey, request: Message, version: int | None = None) -> Any:
         version = APIS[key].versions[1] if version is None else version

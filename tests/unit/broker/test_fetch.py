@@ -128,7 +128,7 @@ def test_unknown_topics(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         by_name = await node.ask(ApiKey.FETCH, fetch_request("nope", {0: 0}, max_wait_ms=60_000), BY_NAME)
         assert partitions_of(by_name)[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        by_id = await node.ask(ApiKey.FETCH, fetch_request(UUID(int=1), {0: 0}, max_wait_ms=60_000), BY_ID)
+        by_id = await node.ask(ApiKey.FETCH, fetch_request(UUID(int=77), {0: 0}, max_wait_ms=60_000), BY_ID)
         assert partitions_of(by_id)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
     play(tmp_path, scene)

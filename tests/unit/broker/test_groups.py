@@ -215,6 +215,26 @@ def test_offsets_of_unknown_topics_are_refused_beside_the_known(tmp_path: Path) 
     play(tmp_path, scene, **QUICK)
 
 
+@pytest.mark.parametrize("version", [2, 9, 10])
+def test_offsets_of_partitions_that_do_not_exist_are_refused_beside_the_others(tmp_path: Path, version: int) -> None:
+    async def scene(node: RealNode) -> None:
+        topic_id = await node.create_topic("t", 2)
+        await found(node)
+        request = commit_request(7, topic_id=topic_id)
+        for index in (1, 2, -1, 2**31 - 1):
+            request.topics[0].partitions.append(
+                api.OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=index, committed_offset=8)
+            )
+        answer = await node.ask(ApiKey.OFFSET_COMMIT, request, version)
+        codes = {one.partition_index: one.error_code for topic in answer.topics for one in topic.partitions}
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == {0: ErrorCode.NONE, 1: ErrorCode.NONE, 2: unknown, -1: unknown, 2**31 - 1: unknown}
+        (topic,) = await fetch(node, is_all=True)
+        assert [one.partition_index for one in topic.partitions] == [0, 1]
+
+    play(tmp_path, scene, **QUICK)
+
+
 def test_an_error_of_the_group_is_told_of_every_partition(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")

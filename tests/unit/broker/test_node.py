@@ -262,7 +262,7 @@ def test_metadata_snapshots_bound_the_log_and_carry_the_cluster(tmp_path: Path) 
             await housekeeping.snapshot_metadata()
         metadata = tmp_path / "__cluster_metadata-0"
         assert list(metadata.glob("*.checkpoint"))
-        assert node.opened.metadata.log.log_start_offset > 0
+        assert node.node.quorum.store.log.log_start_offset > 0
         await node.close()
         again = await RealNode.open(tmp_path, config, clock)
         assert len(again.node.image.topics) == 60

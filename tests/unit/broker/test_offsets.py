@@ -120,7 +120,7 @@ def test_api_versions_tells_exactly_what_is_served(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         response = await node.ask(ApiKey.API_VERSIONS, api.ApiVersionsRequest())
         told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-        assert told == {key: row.versions for key, row in APIS.items()}
+        assert told == {key: row.versions for key, row in APIS.items() if not row.is_internal}
         for key, (low, high) in told.items():
             spoken = API_INFO[key].versions
             assert (low == 0 if key == ApiKey.PRODUCE else spoken.low <= low) and high <= spoken.high

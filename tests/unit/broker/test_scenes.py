@@ -76,6 +76,7 @@ async def node_over(disk: SimulatedDisk) -> AsyncIterator[RealNode]:
         disk=disk,
         new_uuid=lambda: UUID(int=next(numbers) << 64 | 7),
         new_session_id=lambda: next(numbers),
+        chance=lambda: 0.5,
     )
     settings = settings_of_up(data="/data", host="localhost", port=9092, overrides={}, environment={})
     listeners = [AdvertisedListener(name="PLAINTEXT", host="localhost", port=9092)]

@@ -189,6 +189,45 @@ def test_version_1_offsets_need_to_be_announced(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_offsets_of_what_does_not_exist_are_refused_beside_the_others(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("input")
+        await node.ask(ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        client = TransactionalClient(node)
+        await client.init()
+        Request = api.TxnOffsetCommitRequest
+        request = Request(
+            transactional_id=client.transactional_id,
+            group_id="g",
+            producer_id=client.identity.producer_id,
+            producer_epoch=client.identity.epoch,
+            topics=[
+                Request.TxnOffsetCommitRequestTopic(
+                    name=name,
+                    partitions=[
+                        Request.TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7)
+                        for index in (0, 1, -1)
+                    ],
+                )
+                for name in ("input", "unheard-of")
+            ],
+        )
+        answer = await node.ask(ApiKey.TXN_OFFSET_COMMIT, request)
+        codes = [
+            (topic.name, one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions
+        ]
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [
+            ("input", 0, ErrorCode.NONE),
+            *(("input", index, unknown) for index in (1, -1)),
+            *(("unheard-of", index, unknown) for index in (0, 1, -1)),
+        ]
+        assert await client.end() is ErrorCode.NONE
+        assert await committed(node, "g") == 7
+
+    play(tmp_path, scene)
+
+
 async def commit_offset(node: RealNode, client: TransactionalClient, offset: int, version: int = 5) -> ErrorCode:
     partition = api.TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
     request = api.TxnOffsetCommitRequest(

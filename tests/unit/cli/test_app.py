@@ -9,6 +9,20 @@ import ottla
 from ottla.cli import app as app_module
 from tests.unit.cli.conftest import Run
 
+CLUSTER = [
+    ("cluster", "status"),
+    ("cluster", "brokers"),
+    ("cluster", "quorum"),
+    ("cluster", "add"),
+    ("cluster", "decommission"),
+    ("cluster", "rebalance"),
+    ("cluster", "reassign", "plan"),
+    ("cluster", "reassign", "execute"),
+    ("cluster", "reassign", "verify"),
+    ("cluster", "reassign", "cancel"),
+    ("cluster", "reassign", "throttle"),
+    ("cluster", "reassign", "list"),
+]
 COMMANDS = [
     ("produce",),
     ("consume",),
@@ -20,6 +34,8 @@ COMMANDS = [
     ("topic", "delete"),
     ("topic", "config"),
     ("cluster", "describe"),
+    *CLUSTER,
+    ("doctor",),
     ("features", "describe"),
     ("log", "dump"),
 ]
@@ -35,6 +51,17 @@ CONNECTING = [
     ("topic", "config", "t"),
     ("topic", "config", "t", "--set", "a=b"),
     ("cluster", "describe"),
+    ("cluster", "status"),
+    ("cluster", "brokers"),
+    ("cluster", "quorum"),
+    ("cluster", "add"),
+    ("cluster", "decommission", "1"),
+    ("cluster", "rebalance"),
+    ("cluster", "reassign", "plan", "--replicas", "3"),
+    ("cluster", "reassign", "cancel", "--all"),
+    ("cluster", "reassign", "throttle", "none"),
+    ("cluster", "reassign", "list"),
+    ("doctor",),
     ("features", "describe"),
 ]
 
@@ -52,7 +79,19 @@ def test_help_ends_with_examples_and_fits_100_columns(run: Run, command: tuple[s
 
 def test_the_root_lists_every_command(run: Run) -> None:
     shown = run("--help").stdout
-    for name in ("up", "serve", "produce", "consume", "bench", "topic", "cluster", "features", "log", "version"):
+    for name in (
+        "up",
+        "serve",
+        "produce",
+        "consume",
+        "bench",
+        "topic",
+        "cluster",
+        "doctor",
+        "features",
+        "log",
+        "version",
+    ):
         assert f"│ {name} " in shown
     assert "--install-completion" in shown
 
@@ -98,6 +137,16 @@ def test_the_environment_names_the_cluster(run: Run, monkeypatch: pytest.MonkeyP
         ("consume", "t", "--format", "yaml"),
         ("consume", "t", "--json", "--format", "hex"),
         ("bench", "--only", "consume"),
+        ("cluster", "status", "--watch", "1", "--json"),
+        ("cluster", "decommission", "one"),
+        ("cluster", "rebalance", "--isolate-leader", "orders"),
+        ("cluster", "rebalance", "--throttle", "fast"),
+        ("cluster", "reassign", "plan"),
+        ("cluster", "reassign", "plan", "--replicas", "3", "--brokers", "1"),
+        ("cluster", "reassign", "plan", "--brokers", "1,x"),
+        ("cluster", "reassign", "execute"),
+        ("cluster", "reassign", "cancel"),
+        ("cluster", "reassign", "throttle", "0"),
         ("log", "dump"),
     ],
     ids=" ".join,

@@ -5,7 +5,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import LeaderEpoch, Offset
+from ottla.base.types import ZERO_TOPIC_ID, LeaderEpoch, Offset
+from ottla.coordinator.groups.commit import NamedTopic
 from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.member import Client
@@ -16,6 +17,7 @@ from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.metadata.configs import BrokerConfig
 from ottla.wire import api
 from ottla.wire.codec import codec_for
+from ottla.wire.hot_commits import CommitCall, PartitionCommit
 from ottla.wire.records import batches, records_of, set_offset_and_epoch
 from sim.world import World
 
@@ -224,12 +226,13 @@ class Coordinator:
         self, offset: int, joined: api.JoinGroupResponse | None = None, *, version: int = 9, **fields: Any
     ) -> ErrorCode:
         """Of partition 0. The code of the partition, or of the whole."""
-        request = commit_request(offset, joined, **fields)
+        decide = commit_decision(offset, joined, version=version, **fields)
         try:
-            topics = await self.runtime.submit(0, lambda machine: machine.decide_commit(request, version=version))
+            (code,), committed = self.runtime.submit_gathered(0, decide)
+            await asyncio.shield(committed)
         except ApiError as error:
             return error.code
-        return ErrorCode(topics[0].partitions[0].error_code)
+        return code
 
     async def commit_in_transaction(
         self, offset: int, producer: ProducerIdentity = PRODUCER, **fields: Any
@@ -291,18 +294,15 @@ def join_request(member_id: str = "", **fields: Any) -> api.JoinGroupRequest:
     )
 
 
-def commit_request(offset: int, joined: api.JoinGroupResponse | None = None, **fields: Any) -> api.OffsetCommitRequest:
-    partition = api.OffsetCommitRequest.OffsetCommitRequestPartition(
-        partition_index=0,
-        committed_offset=offset,
-        committed_metadata=fields.pop("metadata", ""),
-        committed_leader_epoch=fields.pop("leader_epoch", -1),
-    )
-    member = (
-        {} if joined is None else {"member_id": joined.member_id, "generation_id_or_member_epoch": joined.generation_id}
-    )
-    topic = api.OffsetCommitRequest.OffsetCommitRequestTopic(name=fields.pop("topic", TOPIC), partitions=[partition])
-    return api.OffsetCommitRequest(**{"group_id": GROUP, "topics": [topic]} | member | fields)
+def commit_decision(
+    offset: int, joined: api.JoinGroupResponse | None = None, *, version: int = 9, **fields: Any
+) -> Callable[[GroupMachine], Decision[list[ErrorCode]]]:
+    partition = PartitionCommit(0, offset, fields.pop("leader_epoch", -1), fields.pop("metadata", ""))
+    topic = NamedTopic(fields.pop("topic", TOPIC), ZERO_TOPIC_ID, [partition])
+    member = {} if joined is None else {"member_id": joined.member_id, "generation": joined.generation_id}
+    nobody = {"member_id": "", "generation": -1, "instance_id": None}
+    call = CommitCall(**{"group_id": GROUP, "retention_ms": -1, "topics": []} | nobody | member | fields)
+    return lambda machine: machine.decide_commit(call, [topic], version=version)
 
 
 def subscription(*topics: str) -> bytes:

@@ -8,7 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.machine import Decision, ProducerIdentity
 from ottla.wire.records import batches
 from sim.world import World
-from tests.unit.coordinator.memory_coordinator import Coordinator, MemoryLog, commit_request, play
+from tests.unit.coordinator.memory_coordinator import Coordinator, MemoryLog, commit_decision, play
 
 FAILED = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no disk")
 
@@ -25,14 +25,16 @@ def test_decisions_behind_a_write_that_waits_share_the_next_batch() -> None:
     async def scene(coordinator: Coordinator) -> None:
         log = coordinator.log
         log.gate = asyncio.Event()
-        commits = [asyncio.ensure_future(coordinator.commit(number)) for number in range(5)]
+        commits = [asyncio.ensure_future(coordinator.commit(0))]
+        await asyncio.sleep(1)
+        commits += [asyncio.ensure_future(coordinator.commit(number)) for number in range(1, 5)]
         await asyncio.sleep(1)
         assert not any(commit.done() for commit in commits)
         committed = coordinator.machine.group("g")
         assert committed is not None, "a decision sees what came before it, written or not"
         log.gate.set()
         assert await asyncio.gather(*commits) == [ErrorCode.NONE] * 5
-        assert [next(batches(memoryview(batch))).header.record_count for batch in log.batches] == [1, 4]
+        assert record_counts(log) == [1, 4]
 
     play(scene)
 
@@ -120,6 +122,31 @@ def test_a_commit_that_fails_voids_the_state() -> None:
     play(scene)
 
 
+def test_a_refusal_waits_for_what_it_was_decided_on() -> None:
+    """A coordinator that is cut off refused an EndTxn for a state that nobody else ever had: fatal for the client."""
+
+    def refuse(_: object) -> Decision[None]:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "so says the state")
+
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.log.is_committing = False
+        committing = asyncio.ensure_future(coordinator.commit(5))
+        await asyncio.sleep(1)
+        refused = asyncio.ensure_future(coordinator.runtime.submit(0, refuse))
+        await asyncio.sleep(1)
+        assert not refused.done()
+        coordinator.log.commit(FAILED)
+        with pytest.raises(ApiError) as failure:
+            await refused
+        assert failure.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await committing is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await coordinator.loaded()
+        with pytest.raises(ApiError, match="so says the state"):
+            await coordinator.runtime.submit(0, refuse)
+
+    play(scene)
+
+
 def test_a_write_that_outlives_the_leadership_is_read_back_by_the_next_load() -> None:
     async def scene(coordinator: Coordinator) -> None:
         log = coordinator.log
@@ -139,9 +166,8 @@ def test_a_write_that_outlives_the_leadership_is_read_back_by_the_next_load() ->
 
 def test_a_partition_that_is_not_led_here_has_no_coordinator() -> None:
     async def scene(coordinator: Coordinator) -> None:
-        request = commit_request(1)
         with pytest.raises(ApiError) as refused:
-            await coordinator.runtime.submit(1, lambda machine: machine.decide_commit(request, version=9))
+            await coordinator.runtime.submit(1, commit_decision(1))
         assert refused.value.code is ErrorCode.NOT_COORDINATOR
         coordinator.runtime.resign(0)
         assert await coordinator.commit(1) is ErrorCode.NOT_COORDINATOR
@@ -197,10 +223,8 @@ def test_too_many_changes_on_their_way_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_a_decision_happens_whole_or_not_at_all() -> None:
     async def scene(coordinator: Coordinator) -> None:
-        request = commit_request(1)
-        request.topics[0].partitions[0].committed_leader_epoch = 1 << 40  # No int32.
         with pytest.raises(ValueError):
-            await coordinator.runtime.submit(0, lambda machine: machine.decide_commit(request, version=9))
+            await coordinator.runtime.submit(0, commit_decision(1, leader_epoch=1 << 40))  # No int32.
         assert coordinator.machine.groups() == []
         assert coordinator.log.batches == []
 
@@ -218,3 +242,72 @@ def test_who_waits_for_others_is_not_answered_by_a_machine_of_the_past() -> None
             await waiting
 
     play(scene)
+
+
+# -- what one turn brings together ---------------------------------------------------------------------------------
+
+
+def test_commits_of_one_turn_are_written_together_at_its_end() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        log = coordinator.log
+        waiting = [coordinator.runtime.submit_gathered(0, commit_decision(number))[1] for number in range(5)]
+        assert log.batches == [], "written at the end of the turn"
+        await asyncio.gather(*waiting)
+        assert record_counts(log) == [5]
+        committed = await coordinator.committed()
+        assert committed is not None and committed.offset == 4
+
+    play(scene)
+
+
+def test_who_reads_does_not_see_a_commit_before_it_is_written() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.runtime.submit_gathered(0, commit_decision(5))
+        committed = await coordinator.committed()
+        assert committed is not None and committed.offset == 5
+        assert record_counts(coordinator.log) == [1]
+
+    play(scene)
+
+
+def test_commits_whose_write_fails_are_void_for_all_of_the_turn() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.log.failure = FAILED
+        waiting = [coordinator.runtime.submit_gathered(0, commit_decision(number))[1] for number in range(3)]
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [ApiError] * 3
+        coordinator.log.failure = None
+        await coordinator.loaded()
+        assert await coordinator.committed() is None
+        assert await coordinator.commit(7) is ErrorCode.NONE
+
+    play(scene)
+
+
+def test_commits_gathered_when_the_leadership_ends_are_told_so_and_not_written() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        _, waiting = coordinator.runtime.submit_gathered(0, commit_decision(5))
+        coordinator.runtime.resign(0)
+        with pytest.raises(ApiError) as ended:
+            await waiting
+        assert ended.value.code is ErrorCode.NOT_COORDINATOR
+        assert coordinator.log.batches == []
+
+    play(scene)
+
+
+def test_gathered_commits_wait_for_the_log_to_commit_them() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.log.is_committing = False
+        _, waiting = coordinator.runtime.submit_gathered(0, commit_decision(5))
+        await asyncio.sleep(1)
+        assert record_counts(coordinator.log) == [1]
+        assert not waiting.done()
+        coordinator.log.commit()
+        await waiting
+
+    play(scene)
+
+
+def record_counts(log: MemoryLog) -> list[int]:
+    return [next(batches(memoryview(batch))).header.record_count for batch in log.batches]

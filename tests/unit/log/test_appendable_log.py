@@ -8,6 +8,7 @@ from ottla.base.errors import ApiError, ErrorCode, InvariantViolation, ProtocolE
 from ottla.log.appendable_log import AppendResult
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
+from ottla.wire.batch import set_offset_and_epoch
 from ottla.wire.records import (
     Codec,
     ControlType,
@@ -286,3 +287,20 @@ def test_recompression_is_asked_for_only_by_another_codec() -> None:
     assert stored_as_lz4.needs_recompression(gzip)
     assert not stored_as_lz4.needs_recompression(lz4)
     assert not as_produced.needs_recompression(gzip)
+
+
+def test_a_follower_forgets_the_epoch_in_which_it_wrote_nothing_and_refuses_older_ones() -> None:
+    leader, follower = open_log(new_disk()), open_log(new_disk())
+    for epoch in (2, 3):
+        append(leader, batch_of(2), leader_epoch=epoch)
+    follower.epochs.assign(7, 0)
+    piece = leader.read(0, 1 << 20)
+    assert piece.file is not None
+    data = piece.file.pread(piece.size, piece.position)
+    follower.append_as_follower(memoryview(data), now_ms=NOW_MS)
+    assert follower.epochs.entries() == leader.epochs.entries() == [(2, 0), (3, 2)]
+    old = batch_of(1)
+    set_offset_and_epoch(old, 4, 2)
+    with pytest.raises(ApiError, match="behind epoch 3"):
+        follower.append_as_follower(old, now_ms=NOW_MS)
+    assert follower.log_end_offset == 4

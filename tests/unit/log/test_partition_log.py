@@ -1,5 +1,6 @@
 """Segments on disk (scene 5), the two ends, truncation, closing."""
 
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -7,8 +8,15 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.log.config import LogConfig
 from ottla.log.epoch_cache import EpochEnd
-from sim.disk import Kept
+from ottla.wire.batch import set_offset_and_epoch
+from sim.disk import Kept, SimulatedCrash
 from tests.unit.log.support import DIRECTORY, NOW_MS, append, batch_of, batch_of_bytes, headers_of, new_disk, open_log
+
+
+def numbered(batch: memoryview, base_offset: int, leader_epoch: int = 0) -> memoryview:
+    """As a leader sends it."""
+    set_offset_and_epoch(batch, base_offset, leader_epoch)
+    return batch
 
 
 def test_scene_5_segments_roll_and_are_named_by_their_first_offset() -> None:
@@ -222,3 +230,65 @@ def test_a_clean_close_survives_a_power_cut_right_after() -> None:
     for mine, theirs in zip(again.segments, log.segments, strict=True):
         assert [index.entries() for index in mine.indexes()] == [index.entries() for index in theirs.indexes()]
     assert again.producer_state.producers[7].last_sequence == 199
+
+
+def test_an_epoch_without_records_goes_with_any_truncation() -> None:
+    """Who led and wrote nothing must not claim to have something of that epoch."""
+    log = open_log(new_disk())
+    append(log, batch_of(3), leader_epoch=1)
+    log.epochs.assign(5, log.log_end_offset)
+    assert (log.latest_epoch, log.last_record_epoch) == (5, 1)
+    assert not log.truncate_to(3, now_ms=NOW_MS)
+    assert log.latest_epoch == log.last_record_epoch == 1
+    log.truncate_fully_at(10)
+    assert log.last_record_epoch == -1
+
+
+def test_a_log_that_starts_over_has_nothing_to_sync() -> None:
+    log = open_log(new_disk(), LogConfig(flush_messages=1))
+    append(log, batch_of(3))
+    assert log.durable_end_offset == 0
+    log.truncate_fully_at(100)
+    assert log.durable_end_offset == log.recovery_point == log.log_end_offset == log.log_start_offset == 100
+
+
+@pytest.mark.parametrize("kept", list(Kept))
+def test_a_crash_while_a_log_starts_over_leaves_no_hole(kept: Kept) -> None:
+    for change in range(1, 40):
+        disk = new_disk()
+        config = LogConfig(segment_bytes=600)
+        log = open_log(disk, config)
+        for _ in range(8):
+            append(log, batch_of_bytes(200))
+        log.flush()
+        disk.crash_at(change)
+        is_done = False
+        with suppress(SimulatedCrash):
+            log.truncate_fully_at(100)
+            log.append_as_follower(numbered(batch_of(2), 100), now_ms=NOW_MS)
+            log.flush()
+            is_done = True
+        disk.crash(kept)
+        again = open_log(disk, config)
+        offsets = [header.base_offset for header in headers_of(again)]
+        whole = list(range(8))
+        assert offsets in ([100], [], *(whole[:count] for count in range(1, 9)))
+        if is_done:
+            assert offsets == [100]
+            break
+    else:
+        raise AssertionError("it never came to its end")
+
+
+def test_a_follower_skips_a_gap_that_no_segment_can_hold() -> None:
+    """Of a compacted leader: what is kept may lie further apart than an index can tell."""
+    log = open_log(new_disk())
+    far = numbered(batch_of(2), 2**33)
+    log.append_as_follower(numbered(batch_of(2), 0), now_ms=NOW_MS)
+    assert log.should_roll_before(far, NOW_MS)
+    log.skip_gap_before(far)
+    log.roll()
+    log.append_as_follower(far, now_ms=NOW_MS)
+    assert [header.base_offset for header in headers_of(log)] == [0, 2**33]
+    assert log.active_segment.base_offset == 2**33
+    assert log.read(2, 1000).first_offset == 2**33

@@ -117,6 +117,8 @@ def test_only_what_reaches_logs_compaction_or_verification_is_live():
         "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
         "sasl.kerberos.min.time.before.relogin",  # Kafka's own clients change it in their tests.
         "transaction.partition.verification.enable",
     }

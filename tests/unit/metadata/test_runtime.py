@@ -1,15 +1,17 @@
 """Decide, append, replay, commit: with commits that lag, fail and lose leadership."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.controller.decision import RECORDS_PER_DECISION_MAX, Decision
 from ottla.metadata.controller.topics import decide_create_topics
+from ottla.metadata.image import MetadataBatch
 from ottla.metadata.runtime import UNCOMMITTED_BATCHES_MAX, ControllerRuntime
 from ottla.wire import api
-from tests.unit.metadata.cluster import FakeMetadataLog, image_of, settings, topic_records
+from tests.unit.metadata.cluster import FakeMetadataLog, image_of, replay, settings, topic_records
 
 
 class Listener:
@@ -26,6 +28,7 @@ class Controller:
         image = image_of()
         self.log = FakeMetadataLog(image.offset + 1)
         self.runtime = ControllerRuntime(self.log, image)
+        self.runtime.resume()
         self.listener = Listener()
         self.runtime.listen(self.listener)
         self._settings = settings()
@@ -134,10 +137,58 @@ def test_a_new_leadership_goes_on_from_what_the_log_holds():
             await controller.create("b")
         survivor = controller.log.batches[-1]
         controller.log.commit_error = None
-        controller.runtime.resume([survivor])
+        controller.runtime.follow([survivor])
+        controller.runtime.resume()
         assert await controller.create("b") == "TOPIC_ALREADY_EXISTS"
         assert controller.listener.created == [["a"], ["b"]]
         assert await controller.create("c") == "NONE"
+
+    run(scenario)
+
+
+def test_a_follower_hears_of_what_others_have_committed():
+    async def scenario(controller):
+        runtime = controller.runtime
+        runtime.resign()
+        runtime.follow([MetadataBatch(topic_records("a"), runtime.image.offset + 2, 1, 0)])
+        assert controller.listener.created == [["a"]]
+        with pytest.raises(ApiError) as refused:
+            await controller.create("b")
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    run(scenario)
+
+
+def test_records_of_the_quorum_move_the_image_and_tell_nobody():
+    async def scenario(controller):
+        runtime = controller.runtime
+        offset = runtime.image.offset
+        runtime.on_committed(offset + 3)
+        assert runtime.image.offset == offset + 3
+        assert controller.listener.created == []
+
+    run(scenario)
+
+
+def test_a_snapshot_in_place_of_missed_records_is_told_as_what_it_changed():
+    async def scenario(controller):
+        runtime = controller.runtime
+        await controller.create("kept")
+        await controller.create("deleted")
+        runtime.resign()
+        held, snapshot = runtime.image, runtime.image.copy()
+        topic = snapshot.topics["deleted"]
+        replay(snapshot, api.RemoveTopicRecord(topic_id=topic.id), *topic_records("new", number=7))
+        heard = []
+        runtime.listen(SimpleNamespace(on_metadata=lambda delta, image: heard.append((delta, image.offset))))
+        runtime.replace(snapshot)
+        ((delta, offset),) = heard
+        assert [topic.name for topic in delta.topics_created] == ["new"]
+        assert [topic.name for topic in delta.topics_deleted] == ["deleted"]
+        assert not delta.partitions_changed
+        assert runtime.image is held
+        assert sorted(held.topics) == ["kept", "new"]
+        assert held.offset == offset
 
     run(scenario)
 
@@ -147,7 +198,7 @@ def test_who_waited_in_an_older_term_learns_nothing_from_a_newer_one():
         held = controller.hold_commits()
         waiting = await in_background(controller.create("a"))
         controller.runtime.resign()
-        controller.runtime.resume([])
+        controller.runtime.resume()
         held.set()
         with pytest.raises(ApiError) as undecided:
             await waiting

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.raft.log_view import LogView
+from ottla.raft.log_view import EpochStart, LogBatch, LogView
 from ottla.raft.messages import EpochEnd, SnapshotId
 from sim.raft_cluster import voter_set
 from tests.unit.raft.machines import batch, log_of
@@ -68,3 +68,21 @@ def test_up_to_date_is_by_epoch_and_then_by_length() -> None:
     assert log.is_covered_by(EpochEnd(4, 1))
     assert not log.is_covered_by(EpochEnd(3, 2))
     assert not log.is_covered_by(EpochEnd(2, 9))
+
+
+def test_a_log_may_reach_back_behind_its_snapshot() -> None:
+    view = LogView(VOTERS)
+    view.restart_at(SnapshotId(10, 3), VOTERS)
+    view.reach_back(4, [EpochStart(2, 4), EpochStart(3, 7)])
+    assert (view.log_start_offset, view.log_end_offset) == (4, 10)
+    assert view.end_of_epoch(2) == EpochEnd(2, 7)
+    assert view.first_epoch == 2
+    view.append(LogBatch(base_offset=10, record_count=1, epoch=4))
+    assert view.end_of_epoch(3) == EpochEnd(3, 10)
+
+
+def test_a_log_that_is_empty_behind_its_snapshot_knows_the_epoch_of_that() -> None:
+    view = LogView(VOTERS)
+    view.restart_at(SnapshotId(10, 3), VOTERS)
+    view.reach_back(10, [EpochStart(5, 10)])
+    assert view.durable_end == EpochEnd(3, 10)

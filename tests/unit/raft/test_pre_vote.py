@@ -53,6 +53,36 @@ def test_a_refused_or_reset_connection_to_the_leader_counts_for_granting_a_pre_v
     assert machine.receive(vote(3, epoch=1, is_pre_vote=True), VoteReply).is_granted
 
 
+def test_who_grants_a_pre_vote_lets_the_other_go_first_but_only_once() -> None:
+    machine = Machine().follow()
+    machine.hear()
+    machine.step(ConnectionLost(peer_id=2))
+    request = vote(3, epoch=1, is_pre_vote=True)
+    assert machine.receive(request, VoteReply).is_granted
+    machine.tick(machine.settings.suspicion_jitter_ms)
+    assert machine.role is RoleName.FOLLOWER, "it lets the other go first"
+    assert machine.receive(request, VoteReply).is_granted
+    machine.tick(2 * machine.settings.yield_ms)
+    assert machine.role is RoleName.PROSPECTIVE, "the other had its time"
+
+
+def test_of_two_who_ask_each_other_the_lower_id_goes_on_and_the_other_yields() -> None:
+    first, second = Machine(node_id=1), Machine(node_id=2)
+    for machine in (first, second):
+        machine.time_out()
+        assert machine.role is RoleName.PROSPECTIVE
+    assert not first.receive(vote(2, epoch=0, is_pre_vote=True), VoteReply).is_granted
+    assert second.receive(vote(1, epoch=0, voter=replica_key(2), is_pre_vote=True), VoteReply).is_granted
+    assert (first.role, second.role) == (RoleName.PROSPECTIVE, RoleName.UNATTACHED)
+
+
+def test_of_two_who_ask_each_other_the_better_log_goes_on() -> None:
+    first = Machine(node_id=1, epoch=1, log=[1])
+    first.time_out()
+    assert first.receive(vote(2, epoch=1, log_end=(1, 2), is_pre_vote=True), VoteReply).is_granted
+    assert first.role is not RoleName.PROSPECTIVE
+
+
 def test_a_leader_that_answers_again_is_trusted_again() -> None:
     machine = Machine().follow()
     machine.hear()
@@ -126,7 +156,6 @@ def test_the_first_of_the_preferred_successors_starts_at_once_and_the_others_beh
         request = EndEpoch(epoch=1, leader_id=2, preferred_candidates=tuple(candidates))
         assert machine.receive(request, EndEpochReply).error is ErrorCode.NONE
         assert machine.role is expected
-    assert machine.receive(vote(3, epoch=1, is_pre_vote=True), VoteReply).is_granted
     machine.tick(2 * machine.settings.suspicion_jitter_ms)
     assert machine.role is RoleName.PROSPECTIVE
 

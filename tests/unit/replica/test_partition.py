@@ -14,6 +14,8 @@ from ottla.base.types import TopicPartition
 from ottla.log.config import CleanupPolicy, LogConfig
 from ottla.log.directory import LogDirectory
 from ottla.log.handles import HandleCache
+from ottla.metadata.image_parts import PartitionImage
+from ottla.replica.cluster_view import ClusterView
 from ottla.replica.partition import Partition
 from ottla.replica.storage import RETRY_SECONDS, Storage
 from ottla.server.real_disk import RealDisk
@@ -37,12 +39,12 @@ class World:
             topic_partition=log.topic_partition,
             topic_id=TOPIC_ID,
             log=log,
-            leader_id=1,
-            leader_epoch=0,
             clock=self.clock,
             workers=self.workers,
             storage=self.storage,
+            cluster=ClusterView(1),
         )
+        self.partition.follow_image(PartitionImage((1,), (1,), 1, 0, 0, (UUID(int=5),)), min_isr=1)
 
     def batch(self, *values: bytes, codec: Codec = Codec.NONE, **fields: Any) -> memoryview:
         builder = BatchBuilder(codec=codec, **fields)
@@ -370,6 +372,9 @@ def test_watchers_hear_of_appends_and_of_the_end(scene: Callable[..., None]) -> 
 
         def on_partition_changed(self, appended_bytes: int) -> None:
             self.heard.append(appended_bytes)
+
+        def on_watermark_moved(self) -> None:
+            raise AssertionError("only those who watch the end hear this")
 
     async def play(world: World) -> None:
         watcher = Watcher()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.base.errors import ProtocolError
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import (
     FIRST_READ_BYTES,
@@ -22,7 +22,7 @@ from ottla.server.connection import (
 from ottla.server.request_memory import RequestMemory, Scratch
 
 HEAD = Struct(">hhi")
-PRODUCE, FETCH, BROKEN = 0, 1, 99
+PRODUCE, FETCH, OFFSET_COMMIT, BROKEN = 0, 1, 8, 99
 REQUEST_BYTES_MAX = 4 << 20
 
 
@@ -71,10 +71,12 @@ class FakeTransport:
 
 
 class EchoService:
-    """Answers with the request's body; waits on `gates[correlation id]` first, where there is one."""
+    """Answers with the request's body; waits on `gates[correlation id]` first, where there is one. The answer is held
+    until `commits[correlation id]` is done, where there is one."""
 
     def __init__(self) -> None:
         self.gates: dict[int, asyncio.Future[None]] = {}
+        self.commits: dict[int, asyncio.Future[None]] = {}
         self.started: list[int] = []
         self.cancelled: list[int] = []
 
@@ -96,6 +98,7 @@ class EchoService:
         except asyncio.CancelledError:
             self.cancelled.append(context.correlation_id)
             raise
+        context.committed = self.commits.get(context.correlation_id)
         return [bytes(frame)]
 
 
@@ -524,5 +527,97 @@ def test_draining_answers_what_is_under_way_and_takes_no_more() -> None:
         assert world.transport.written == request(1)[4:]
         assert not world.connection.busy
         assert not world.transport.reading
+
+    run(scene())
+
+
+# -- answers that wait for a commit --------------------------------------------------------------------------------
+
+
+def commits(*correlation_ids: int) -> bytes:
+    return b"".join(request(number, api_key=OFFSET_COMMIT) for number in correlation_ids)
+
+
+def answers(data: bytes) -> bytes:
+    """What the service says to these requests: each without its size."""
+    return b"".join(data[start + 4 : start + 12] for start in range(0, len(data), 12))
+
+
+def test_commits_are_taken_in_while_earlier_ones_wait_and_answered_together() -> None:
+    async def scene() -> None:
+        world = World()
+        first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
+        world.service.commits = {1: first, 2: first, 3: second}
+        world.receive(commits(1, 2, 3))
+        assert world.service.started == [1, 2, 3]
+        second.set_result(None)
+        await asyncio.sleep(0)
+        assert not world.transport.written, "answers keep their order"
+        assert world.connection.busy
+        first.set_result(None)
+        await asyncio.sleep(0)
+        assert bytes(world.transport.written) == answers(commits(1, 2, 3))
+        assert not world.connection.busy
+
+    run(scene())
+
+
+def test_what_follows_a_commit_that_waits_is_started_when_that_is_answered() -> None:
+    async def scene() -> None:
+        world = World()
+        committed = asyncio.get_running_loop().create_future()
+        world.service.commits = {1: committed}
+        world.receive(commits(1) + request(2, api_key=FETCH) + commits(3))
+        assert world.service.started == [1]
+        committed.set_result(None)
+        await asyncio.sleep(0)
+        assert world.service.started == [1, 2, 3]
+        assert bytes(world.transport.written) == answers(commits(1) + request(2, api_key=FETCH) + commits(3))
+
+    run(scene())
+
+
+def test_a_commit_that_fails_ends_the_connection_without_its_answer() -> None:
+    async def scene() -> None:
+        world = World()
+        committed = asyncio.get_running_loop().create_future()
+        world.service.commits = {2: committed}
+        world.receive(commits(1, 2))
+        committed.set_exception(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not known to be committed"))
+        await asyncio.sleep(0)
+        assert world.transport.closed
+        assert bytes(world.transport.written) == answers(commits(1))
+
+    run(scene())
+
+
+def test_a_commit_that_had_to_wait_before_it_was_decided_is_held_like_others() -> None:
+    async def scene() -> None:
+        world = World()
+        gate, committed = (asyncio.get_running_loop().create_future() for _ in range(2))
+        world.service.gates, world.service.commits = {1: gate}, {1: committed}
+        world.receive(commits(1, 2))
+        gate.set_result(None)
+        await asyncio.sleep(0.01)
+        assert world.service.started == [1], "nothing overtakes what is not decided"
+        assert not world.transport.written
+        committed.set_result(None)
+        await asyncio.sleep(0)
+        assert bytes(world.transport.written) == answers(commits(1, 2))
+
+    run(scene())
+
+
+def test_a_connection_that_closes_leaves_its_commits_alone() -> None:
+    async def scene() -> None:
+        world = World()
+        committed = asyncio.get_running_loop().create_future()
+        world.service.commits = {1: committed}
+        world.receive(commits(1))
+        world.connection.close()
+        assert not committed.done(), "others wait for it, too"
+        committed.set_result(None)
+        await asyncio.sleep(0)
+        assert not world.transport.written
 
     run(scene())

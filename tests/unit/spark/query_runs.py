@@ -12,7 +12,7 @@ from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.fetching import PartitionReader, committed_only
 from ottla.spark.exactly_once import Prepared
 from ottla.spark.sink_connections import SinkConnections, connections_of
-from ottla.spark.sink_options import Guarantee, SinkOptions
+from ottla.spark.sink_options import SinkOptions
 from ottla.spark.task_transactions import TaskPlace
 from ottla.testing import Broker
 from ottla.wire.records import records_of
@@ -48,12 +48,14 @@ class Driver:
     """In a process of its own, as far as connections and caches go."""
 
     def __init__(self, query: Query, crash: CrashPoint | None = None) -> None:
-        options = SinkOptions(
-            bootstrap_servers=query.broker.bootstrap_servers,
-            topic=query.topic,
-            guarantee=Guarantee.EXACTLY_ONCE,
-            client_id=f"driver-{next(_clients)}",
-            transaction_timeout_ms=60_000,
+        options = SinkOptions.parse(
+            {
+                "kafka.bootstrap.servers": query.broker.bootstrap_servers,
+                "topic": query.topic,
+                "guarantee": "exactlyOnce",
+                "kafka.client.id": f"driver-{next(_clients)}",
+                "kafka.transaction.timeout.ms": "60000",
+            }
         )
         self.query = query
         self.run_id = str(uuid.uuid4())

@@ -17,7 +17,8 @@ from pyspark.sql.types import (
 )
 
 from ottla.spark.columns import arrow_schema, spark_schema
-from ottla.spark.source_options import OptionError, SourceOptions
+from ottla.spark.options import OptionError
+from ottla.spark.source_options import SourceOptions
 
 
 def parsed(**options: str) -> SourceOptions:

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.client import ClientError
 from ottla.client.raw.transactions import FENCED, TransactionHandle
@@ -18,13 +19,24 @@ _clients = itertools.count()
 
 def log_of(broker: Broker) -> DecisionLog:
     """As another process would have it."""
-    options = SinkOptions(bootstrap_servers=broker.bootstrap_servers, client_id=f"client-{next(_clients)}")
+    options = SinkOptions.parse(
+        {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.client.id": f"client-{next(_clients)}"}
+    )
     return DecisionLog(connections_of(options))
 
 
 def decision(query_id: str, batch_id: int) -> Decision:
     handles = (TransactionHandle("an-id", 7, 1), TransactionHandle("another", 8, 0))
     return Decision(query_id=query_id, run_id="run", earlier_runs=("old",), batch_id=batch_id, handles=handles)
+
+
+def test_a_cluster_without_the_transactions_it_takes_is_told_with_the_guarantee_that_is_left() -> None:
+    """librdkafka's mock has finalized no features, as Kafka before 4.0."""
+    owner = Producer({"bootstrap.servers": "unused", "test.mock.num.brokers": 1, "log_level": 0})
+    [broker] = owner.list_topics(timeout=10).brokers.values()
+    options = SinkOptions.parse({"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"})
+    with pytest.raises(ClientError, match=r"transaction\.version=2 .*guarantee=atLeastOnce"):
+        DecisionLog(connections_of(options))
 
 
 def test_a_decision_is_read_as_it_was_written() -> None:

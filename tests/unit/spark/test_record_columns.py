@@ -31,8 +31,9 @@ def built(records: list, codec: Codec = Codec.NONE, **fields) -> bytearray:
     return builder.build()
 
 
-def found_in(*data: bytes) -> list[Batch]:
-    return list(batches(memoryview(b"".join(data))))
+def found_in(*data: bytes) -> tuple[memoryview, list[Batch]]:
+    received = memoryview(b"".join(data))
+    return received, list(batches(received))
 
 
 def rows(columns: RecordColumns) -> list[tuple]:
@@ -58,20 +59,26 @@ def test_columns_are_what_reading_record_by_record_gives(all_records: list, code
     for records in all_records:
         data.append(built(records, codec, base_offset=base))
         base += len(records) + 5
-    found = found_in(*data)
+    received, found = found_in(*data)
     expected = [tuple(record) for batch in found for record in records_of(batch.view)]
-    assert rows(decode_columns(found, with_headers=True)) == expected
+    assert rows(decode_columns(received, found, with_headers=True)) == expected
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_batch_that_is_left_out_does_not_move_the_others(codec: Codec) -> None:
+    received, found = found_in(*(built([(0, None, value, [])], codec) for value in (b"a", b"bb", b"ccc")))
+    assert decode_columns(received, [found[0], found[2]]).values.to_pylist() == [b"a", b"ccc"]
 
 
 def test_log_append_time_is_every_records_time() -> None:
-    columns = decode_columns(found_in(built([(5, None, b"a", []), (6, None, b"b", [])], log_append_time=99)))
+    columns = decode_columns(*found_in(built([(5, None, b"a", []), (6, None, b"b", [])], log_append_time=99)))
     assert columns.timestamps_ms.tolist() == [99, 99]
     assert columns.timestamp_types.tolist() == [1, 1]
     assert columns.headers is None
 
 
 def test_nothing_is_no_rows() -> None:
-    columns = decode_columns([])
+    columns = decode_columns(memoryview(b""), [])
     assert len(columns) == 0
     assert columns.values.type == pa.binary()
 
@@ -80,7 +87,7 @@ def test_a_wrong_checksum_is_refused() -> None:
     data = built([(0, b"k", b"v", [])])
     data[-1] ^= 1
     with pytest.raises(ProtocolError):
-        decode_columns(found_in(data))
+        decode_columns(*found_in(data))
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -93,9 +100,9 @@ def test_whatever_the_bytes_only_a_protocol_error_comes_out(seed: int) -> None:
     for _ in range(chance.randrange(1, 4)):
         data[chance.randrange(HEADER_BYTES, len(data))] = chance.randrange(256)
     set_crc(data)
-    found = found_in(data, built(records))
+    received, found = found_in(data, built(records))
     try:
-        columns = decode_columns(found, with_headers=True)
+        columns = decode_columns(received, found, with_headers=True)
     except ProtocolError:
         return
     assert len(columns) == 10

@@ -36,7 +36,7 @@ def record_rows(rows: list[Any]) -> RecordRows:
     )
 
 
-def stamped(batch: EncodedBatch, sequence: int = 0) -> bytearray:
+def stamped(batch: EncodedBatch, sequence: int = 0) -> bytearray | memoryview:
     set_producer(batch.data, producer_id=7, producer_epoch=1, base_sequence=sequence, is_transactional=False)
     return batch.data
 
@@ -68,8 +68,8 @@ def test_rows_without_a_column_of_keys_have_no_keys() -> None:
 def test_the_source_reads_what_the_sink_wrote() -> None:
     values = pa.array([b"v" * (number % 300) for number in range(5000)])
     rows = RecordRows(keys=values, values=values, timestamps_ms=np.arange(5000), headers=None)
-    written = b"".join(stamped(one) for one in encode_batches(rows, batch_bytes_max=50_000))
-    columns = decode_columns(list(batches(memoryview(written))))
+    written = memoryview(b"".join(stamped(one) for one in encode_batches(rows, batch_bytes_max=50_000)))
+    columns = decode_columns(written, list(batches(written)))
     assert columns.values.equals(values) and columns.keys.equals(values)
     assert columns.timestamps_ms.tolist() == list(range(5000))
 

@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType
 
+from ottla.spark.options import OptionError
 from ottla.spark.sink_columns import check_columns
 from ottla.spark.sink_options import BATCH_BYTES_DEFAULT, Guarantee, SinkOptions, refuse_in_batch
-from ottla.spark.source_options import OptionError
 from ottla.wire.compression import Codec
 
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}
@@ -43,10 +43,9 @@ def test_a_larger_request_does_not_make_larger_batches() -> None:
     assert sizes == [5000, BATCH_BYTES_DEFAULT]
 
 
-@pytest.mark.parametrize("key", ["guarantee", "deliveryGuarantee"])
 @pytest.mark.parametrize("value", ["exactlyOnce", "exactly-once", "EXACTLYONCE"])
-def test_the_guarantee_has_two_names_and_is_read_leniently(key: str, value: str) -> None:
-    assert SinkOptions.parse({**SERVERS, key: value}).guarantee is Guarantee.EXACTLY_ONCE
+def test_the_guarantee_is_read_leniently(value: str) -> None:
+    assert SinkOptions.parse({**SERVERS, "guarantee": value}).guarantee is Guarantee.EXACTLY_ONCE
 
 
 @pytest.mark.parametrize(

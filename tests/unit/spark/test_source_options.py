@@ -3,7 +3,8 @@
 import pytest
 
 from ottla.base.types import TopicPartition
-from ottla.spark.source_options import OptionError, SourceOptions
+from ottla.spark.options import OptionError
+from ottla.spark.source_options import SourceOptions
 
 LEAST = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
 
@@ -23,7 +24,7 @@ def test_a_stream_begins_at_the_end_and_has_none() -> None:
     assert SourceOptions.parse(LEAST, streaming=True).starting.rule == "latest"
     told = SourceOptions.parse({**LEAST, "startingTimestamp": "5"}, streaming=True)
     assert told.starting.timestamp_ms == 5
-    with pytest.raises(OptionError, match="endingoffsets is for batch reads"):
+    with pytest.raises(OptionError, match="endingOffsets is for batch reads"):
         SourceOptions.parse({**LEAST, "endingOffsets": "latest"}, streaming=True)
 
 
@@ -65,7 +66,7 @@ def test_headers_come_with_their_column() -> None:
         ({**LEAST, "assign": '{"t": [0]}'}, "exactly one of"),
         ({**LEAST, "maxOffsetPerTrigger": "5"}, "unknown options: maxoffsetpertrigger"),
         ({**LEAST, "maxOffsetsPerTrigger": "0"}, "positive"),
-        ({**LEAST, "maxOffsetsPerTrigger": "many"}, "not a whole number"),
+        ({**LEAST, "maxOffsetsPerTrigger": "many"}, "a positive whole number"),
         ({**LEAST, "endingOffsets": "earliest"}, "cannot be earliest"),
         ({**LEAST, "startingOffsets": "{"}, "not JSON"),
         ({**LEAST, "startingOffsets": '{"t": 5}'}, "is the form"),
@@ -79,7 +80,7 @@ def test_headers_come_with_their_column() -> None:
         ({**LEAST, "badRecords": "ignore"}, "one of fail, column, deadLetter"),
         ({**LEAST, "badRecords": "deadLetter"}, "need each other"),
         ({**LEAST, "deadLetterTopic": "d"}, "need each other"),
-        ({**LEAST, "kafka.security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ({**LEAST, "kafka.security.protocol": "SASL_SSL"}, "only plaintext"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_read(options: dict[str, str], reason: str) -> None:

@@ -1,6 +1,7 @@
 """The hand-tuned Produce and Fetch codecs say the same as the general ones, in every version."""
 
 import random
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,7 +11,9 @@ from ottla.log.transaction_index import AbortedTransaction
 from ottla.wire import api
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import encode_response
-from ottla.wire.hot import FetchEncoder, ProduceCall, Produced, decode_produce, encode_produce
+from ottla.wire.hot import FetchEncoder, Produced, encode_produce
+from ottla.wire.hot_leaders import CurrentLeader, NodeEndpoint
+from ottla.wire.hot_produce import ProduceCall, decode_produce
 
 PRODUCE_VERSIONS = range(3, 14)
 FETCH_VERSIONS = range(4, 19)
@@ -200,3 +203,68 @@ def test_aborted_transactions_encode_alike(version: int, aborted: list[tuple[int
     encoder.end_topic()
     response = api.FetchResponse(session_id=9, responses=[topic])
     assert b"".join(bytes(part) for part in encoder.finish()) == encode_response(1, version, 5, response)
+
+
+# -- leaders (KIP-951), diverging epochs, preferred replicas -----------------------------------------------------------
+
+ENDPOINTS = [NodeEndpoint(2, "host-2", 9092, None), NodeEndpoint(300, "h" * 130, 19092, "rack-ü")]
+
+
+def as_endpoints(kind: Any, endpoints: list[NodeEndpoint]) -> list[Any]:
+    return [kind.NodeEndpoint(node_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in endpoints]
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize("endpoints", [[], ENDPOINTS])
+def test_current_leaders_of_produce_encode_alike(version: int, endpoints: list[NodeEndpoint]) -> None:
+    message = "led by 2" if version >= 8 else None
+    outcomes = [Produced(0, 6, -1, -1, -1, message, (), CurrentLeader(2, 9)), Produced(1, 0, 5, -1, 0)]
+    kind = api.ProduceResponse
+    leader = {"current_leader": kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)} if version >= 10 else {}
+    partitions = [
+        kind.PartitionProduceResponse(
+            index=0, error_code=6, base_offset=-1, log_start_offset=-1, error_message=message, **leader
+        ),
+        kind.PartitionProduceResponse(index=1, base_offset=5, log_start_offset=0),
+    ]
+    response = kind(
+        responses=[kind.TopicProduceResponse(name="orders", topic_id=TOPIC_ID, partition_responses=partitions)],
+        node_endpoints=as_endpoints(kind, endpoints) if version >= 10 else [],
+    )
+    topic = TOPIC_ID.bytes if version >= 13 else "orders"
+    encoded = encode_produce(77, version, [(topic, outcomes)], endpoints)
+    assert bytes(encoded) == encode_response(0, version, 77, response)
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+@pytest.mark.parametrize("endpoints", [[], ENDPOINTS])
+def test_what_replicas_and_lost_clients_are_told_encodes_alike(version: int, endpoints: list[NodeEndpoint]) -> None:
+    kind = api.FetchResponse
+    leader = {"current_leader": kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=9)} if version >= 16 else {}
+    diverging = {"diverging_epoch": kind.EpochEndOffset(epoch=3, end_offset=77)} if version >= 12 else {}
+    preferred = {"preferred_read_replica": 5} if version >= 11 else {}
+    partitions = [
+        kind.PartitionData(
+            partition_index=0, error_code=6, high_watermark=-1, aborted_transactions=None, records=b"", **leader
+        ),
+        kind.PartitionData(
+            partition_index=1, high_watermark=9, log_start_offset=0, aborted_transactions=None, records=b"", **diverging
+        ),
+        kind.PartitionData(
+            partition_index=2, high_watermark=9, aborted_transactions=None, records=b"", **leader, **diverging
+        ),
+        kind.PartitionData(partition_index=3, high_watermark=9, aborted_transactions=None, records=b"", **preferred),
+    ]
+    response = kind(
+        session_id=9,
+        responses=[kind.FetchableTopicResponse(topic="orders", topic_id=TOPIC_ID, partitions=partitions)],
+        node_endpoints=as_endpoints(kind, endpoints) if version >= 16 else [],
+    )
+    encoder: FetchEncoder[bytes] = FetchEncoder(5, version, 0, 9, 1)
+    encoder.begin_topic(TOPIC_ID.bytes if version >= 13 else "orders", 4)
+    encoder.partition(0, 6, -1, -1, -1, 0, None, leader=CurrentLeader(2, 9))
+    encoder.partition(1, 0, 9, -1, 0, 0, None, diverging=(3, 77))
+    encoder.partition(2, 0, 9, -1, -1, 0, None, diverging=(3, 77), leader=CurrentLeader(2, 9))
+    encoder.partition(3, 0, 9, -1, -1, 0, None, preferred_replica=5)
+    encoder.end_topic()
+    assert b"".join(bytes(part) for part in encoder.finish(endpoints)) == encode_response(1, version, 5, response)

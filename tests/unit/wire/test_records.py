@@ -30,6 +30,7 @@ from ottla.wire.records import (
     keyless_records,
     latest_record,
     parse_header,
+    plain_batch,
     recompress,
     records_of,
     sequence_after,
@@ -37,7 +38,6 @@ from ottla.wire.records import (
     set_log_append_time,
     set_offset_and_epoch,
     shapes_of,
-    single_record_batch,
 )
 
 every_codec = pytest.mark.parametrize("codec", list(Codec))
@@ -124,11 +124,15 @@ class TestLayout:
         assert (parse_header(batch).last_offset_delta, parse_header(batch).record_count) == (3, 2)
 
 
-@given(timestamp=st.integers(0, 2**45), key=st.binary(max_size=2000), value=st.none() | st.binary(max_size=2000))
-def test_a_batch_of_one_record_is_what_the_builder_builds(timestamp: int, key: bytes, value: bytes | None) -> None:
+plain_records = st.tuples(st.integers(0, 2**45), st.binary(max_size=2000), st.none() | st.binary(max_size=2000))
+
+
+@given(records=st.lists(plain_records, min_size=1, max_size=5))
+def test_a_plain_batch_is_what_the_builder_builds(records: list[tuple[int, bytes, bytes | None]]) -> None:
     builder = BatchBuilder()
-    builder.append(timestamp, key, value)
-    assert single_record_batch(timestamp, key, value) == builder.build()
+    for timestamp, key, value in records:
+        builder.append(timestamp, key, value)
+    assert plain_batch(records) == builder.build()
 
 
 class TestReading:

@@ -15,6 +15,7 @@ def describe(node: Node, served: Mapping[int, Api], api_version: int) -> api.Api
         api_keys=[
             api.ApiVersionsResponse.ApiVersion(api_key=key, min_version=row.versions[0], max_version=row.versions[1])
             for key, row in sorted(served.items())
+            if not row.is_internal
         ]
     )
     describe_features(node.image, response, api_version=api_version)
@@ -27,4 +28,4 @@ async def api_versions(node: Node, context: RequestContext, request: api.ApiVers
     return describe(node, SERVED, context.api_version)
 
 
-APIS: Final[dict[int, Api]] = {ApiKey.API_VERSIONS: Api(versions=(0, 4), handle=api_versions)}
+APIS: Final[dict[int, Api]] = {ApiKey.API_VERSIONS: Api(versions=(0, 4), handle=api_versions, is_early=True)}

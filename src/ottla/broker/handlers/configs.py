@@ -197,7 +197,7 @@ async def list_config_resources(
 
 APIS: Final[dict[int, Api]] = {
     ApiKey.DESCRIBE_CONFIGS: Api(versions=(1, 4), handle=describe_configs),
-    ApiKey.ALTER_CONFIGS: Api(versions=(0, 2), handle=alter_configs),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(versions=(0, 1), handle=incremental_alter_configs),
+    ApiKey.ALTER_CONFIGS: Api(versions=(0, 2), handle=alter_configs, is_for_controller=True),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Api(versions=(0, 1), handle=incremental_alter_configs, is_for_controller=True),
     ApiKey.LIST_CONFIG_RESOURCES: Api(versions=(0, 1), handle=list_config_resources),
 }

@@ -45,4 +45,6 @@ def describe_features(image: MetadataImage, response: api.ApiVersionsResponse, *
     ]
 
 
-APIS: Final[dict[int, Api]] = {ApiKey.UPDATE_FEATURES: Api(versions=(0, 2), handle=update_features)}
+APIS: Final[dict[int, Api]] = {
+    ApiKey.UPDATE_FEATURES: Api(versions=(0, 2), handle=update_features, is_for_controller=True)
+}

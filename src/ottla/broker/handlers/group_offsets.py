@@ -4,21 +4,24 @@ From version 10 on topics go by their ids. An offset that was committed for a to
 is not found: its number means nothing in the new one.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
 from ottla.broker.handlers.groups import member_partition
 from ottla.broker.node import Node
-from ottla.broker.request import Api, RequestContext
+from ottla.broker.request import Api, Parts, RequestContext
+from ottla.coordinator.groups.commit import NamedTopic
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.machine import Decision
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import TopicImage
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
+from ottla.wire.hot_commits import TOPIC_IDS_FROM, CommitCall, TopicCommitted, decode_commit, encode_committed
 
-TOPIC_IDS_FROM: Final = 10
 BATCHED_FETCH_FROM: Final = 8
 
 GroupFetch = api.OffsetFetchRequest.OffsetFetchRequestGroup
@@ -30,51 +33,51 @@ FetchedPartition = api.OffsetFetchResponse.OffsetFetchResponsePartitions
 # -- commit --------------------------------------------------------------------------------------------------------
 
 
-async def offset_commit(
-    node: Node, context: RequestContext, request: api.OffsetCommitRequest
-) -> api.OffsetCommitResponse:
-    by_id = context.api_version >= TOPIC_IDS_FROM
-    known = [topic for topic in request.topics if _identify(node.image, topic, by_id=by_id)]
-    response = api.OffsetCommitResponse()
-    if len(known) < len(request.topics):
-        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        kept = {id(topic) for topic in known}
-        response.topics += [_commit_failed(topic, code) for topic in request.topics if id(topic) not in kept]
-        request.topics = known
-        if not known:
-            return response
+async def offset_commit(node: Node, context: RequestContext, call: CommitCall) -> Parts:
+    version = context.api_version
+    by_id = version >= TOPIC_IDS_FROM
+    known: Mapping[Any, TopicImage] = node.image.topics_by_id if by_id else node.image.topics
+    codes = _commit(node, context, call, _existing(known, call))
+    outcomes: list[TopicCommitted] = []
+    for key, partitions in call.topics:
+        topic = known.get(key)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            outcome = [(one.partition, unknown) for one in partitions]
+        else:
+            there, unknown = topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            outcome = [(one.partition, next(codes) if one.partition in there else unknown) for one in partitions]
+        outcomes.append(TopicCommitted(key, outcome))
+    return [encode_committed(context.correlation_id, version, outcomes)]
+
+
+def _existing(known: Mapping[Any, TopicImage], call: CommitCall) -> list[NamedTopic]:
+    """What can be committed: only for topics and partitions that there are."""
+    existing: list[NamedTopic] = []
+    for key, partitions in call.topics:
+        topic = known.get(key)
+        if topic is not None:
+            there = [one for one in partitions if one.partition in topic.partitions]
+            if there:
+                existing.append(NamedTopic(topic.name, topic.id, there))
+    return existing
+
+
+def _commit(
+    node: Node, context: RequestContext, call: CommitCall, topics: Collection[NamedTopic]
+) -> Iterator[ErrorCode]:
+    """One code for each partition."""
+    if not topics:
+        return iter(())
+    version = context.api_version
     try:
-        response.topics += await node.coordinators.groups.submit(
-            node.coordinators.group_partition(request.group_id),
-            lambda machine: machine.decide_commit(request, version=context.api_version),
+        codes, context.committed = node.coordinators.groups.submit_gathered(
+            node.coordinators.group_partition(call.group_id),
+            lambda machine: machine.decide_commit(call, topics, version=version),
         )
     except ApiError as error:
-        response.topics += [_commit_failed(topic, error.code) for topic in request.topics]
-    return response
-
-
-def _identify(image: MetadataImage, topic: api.OffsetCommitRequest.OffsetCommitRequestTopic, *, by_id: bool) -> bool:
-    """Completes name and id, each from the other. False when there is no such topic."""
-    found = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
-    if found is None:
-        return False
-    topic.name, topic.topic_id = found.name, found.id
-    return True
-
-
-def _commit_failed(
-    topic: api.OffsetCommitRequest.OffsetCommitRequestTopic, code: ErrorCode
-) -> api.OffsetCommitResponse.OffsetCommitResponseTopic:
-    return api.OffsetCommitResponse.OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            api.OffsetCommitResponse.OffsetCommitResponsePartition(
-                partition_index=partition.partition_index, error_code=code
-            )
-            for partition in topic.partitions
-        ],
-    )
+        return repeat(error.code)
+    return iter(codes)
 
 
 # -- fetch ---------------------------------------------------------------------------------------------------------
@@ -230,7 +233,7 @@ async def offset_delete(
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.OFFSET_COMMIT: Api(versions=(2, 10), handle=offset_commit),
+    ApiKey.OFFSET_COMMIT: Api(versions=(2, 10), handle=offset_commit, decode=decode_commit),
     ApiKey.OFFSET_FETCH: Api(versions=(1, 10), handle=offset_fetch),
     ApiKey.OFFSET_DELETE: Api(versions=(0, 0), handle=offset_delete),
 }

@@ -79,7 +79,10 @@ def _check_directory(node: Node, path: str, topic: str, index: int) -> None:
     """Returns where the partition lies in the directory already."""
     if all(directory.path != path for directory in node.directories):
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this node")
-    if node.partitions.leader_of(topic, index).storage.path != path:
+    partition = node.partitions.find(topic, index)  # Whoever leads it.
+    if partition is None:
+        raise node.partitions.refusal(topic, index)
+    if partition.storage.path != path:
         # Not REPLICA_NOT_AVAILABLE or KAFKA_STORAGE_ERROR: clients would try again.
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "partitions do not move between log directories yet")
 

@@ -18,7 +18,7 @@ from ottla.base.types import NO_NODE, ZERO_TOPIC_ID, NodeId
 from ottla.broker.handlers.many_topics import TOPICS_PER_TURN, encode_in_turns
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
-from ottla.metadata.controller.topics import USE_DEFAULT, decide_create_topics
+from ottla.metadata.controller.topics import CREATE_TOPICS_VERSION, USE_DEFAULT
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import Endpoint, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, is_legal_topic_name
@@ -132,9 +132,7 @@ async def _create_missing(node: Node, context: RequestContext, request: api.Meta
         ]
     )
     try:
-        created = await node.submit(
-            lambda image: decide_create_topics(image, creation, node.settings, describe_configs=False)
-        )
+        created = await node.change_metadata(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, creation)
     except ApiError as error:
         return dict.fromkeys(missing, error)
     # TOPIC_ALREADY_EXISTS is another client's creation meanwhile: the topic is found below.

@@ -2,7 +2,8 @@
 
 Look-ups by timestamp read indexes and records, so they run in a worker. There is no tiered storage yet: the earliest local
 offset is the earliest one, and nothing is the latest tiered offset. Readers of committed data find nothing behind the last
-stable offset.
+stable offset; followers find the log end. A new leader whose watermark has not come to its own epoch yet does not know
+the end that its predecessor has told: OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
 from typing import Final
@@ -22,6 +23,8 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 READ_COMMITTED: Final = 1
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
+ANY_REPLICA: Final = -2  # In the place of a replica's id: Kafka's own for debugging.
 
 Found = tuple[TimestampMs, Offset, LeaderEpoch]
 _NOTHING: Final[Found] = (NO_TIMESTAMP, NO_OFFSET, -1)
@@ -34,20 +37,49 @@ async def list_offsets(node: Node, context: RequestContext, request: api.ListOff
         for wanted in topic.partitions:
             answer = api.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
             try:
+                if request.replica_id == ANY_REPLICA:
+                    answer.offset, answer.leader_epoch = _own_end(node, topic.name, wanted.partition_index)
+                    answers.append(answer)
+                    continue
                 partition = node.partitions.leader_of(topic.name, wanted.partition_index)
                 _require_epoch(partition, wanted.current_leader_epoch)
+                is_follower = partition.follower(request.replica_id) is not None
+                end = partition.log.log_end_offset if is_follower else _visible_end(partition, request.isolation_level)
                 answer.timestamp, answer.offset, answer.leader_epoch = await _find(
-                    node, partition, wanted.timestamp, _visible_end(partition, request.isolation_level)
+                    node, partition, wanted.timestamp, end
                 )
+                if not is_follower:
+                    _require_known_end(partition, wanted.timestamp, answer.offset, context.api_version)
             except ApiError as error:
-                answer.error_code = error.code
+                answer = api.ListOffsetsResponse.ListOffsetsPartitionResponse(
+                    partition_index=wanted.partition_index, error_code=error.code
+                )
             answers.append(answer)
         response.topics.append(api.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response
 
 
+def _own_end(node: Node, topic: str, index: int) -> tuple[Offset, LeaderEpoch]:
+    """How far our own log goes, whoever leads: the controller compares where nobody surely has every record."""
+    partition = node.partitions.find(topic, index)
+    if partition is None:
+        raise node.partitions.refusal(topic, index)
+    return partition.log.durable_end_offset, partition.log.last_record_epoch
+
+
 def _visible_end(partition: Partition, isolation_level: int) -> Offset:
     return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+
+
+def _require_known_end(partition: Partition, timestamp: TimestampMs, found: Offset, api_version: int) -> None:
+    """What lies between our watermark and the start of our epoch may be committed, and known to consumers."""
+    leadership = partition.leadership
+    if leadership is None or partition.high_watermark >= leadership.epoch_start_offset:
+        return
+    if timestamp == LATEST or (found == NO_OFFSET and (timestamp >= 0 or timestamp == MAX_TIMESTAMP)):
+        is_new = api_version >= OFFSET_NOT_AVAILABLE_FROM
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if is_new else ErrorCode.LEADER_NOT_AVAILABLE
+        raise ApiError(code, f"{partition.topic_partition}: the new leader does not know yet what is committed")
 
 
 async def _find(node: Node, partition: Partition, timestamp: TimestampMs, visible_end: Offset) -> Found:

@@ -3,7 +3,9 @@
 The hot path: batches are appended from the receive buffer and, unless a partition must roll, re-compress or fsync, the
 answer is ready without a single suspension. Every batch of a request takes its place in the order of its partition before
 anything is awaited, so that the next request of the connection cannot overtake any. acks=0 gets no answer, acks=1 the
-leader's page cache, acks=all what is committed, for at most `timeout_ms`.
+leader's page cache, acks=all what is committed, for at most `timeout_ms`; with fewer in-sync replicas than
+`min.insync.replicas` it is refused before the append, or after it where they went away meanwhile. Who does not lead says
+who does (KIP-951).
 
 The first batch of a transaction waits for its coordinator (broker/verification.py). From v12 on a producer does not
 announce its partitions itself: the batch does.
@@ -13,12 +15,15 @@ import asyncio
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode, RecordsRefused
+from ottla.base.types import NodeId
+from ottla.broker.current_leaders import current_leader, endpoints_of
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
 from ottla.log.partition_log import AppendResult
 from ottla.replica.partition import Partition
 from ottla.wire.apis import ApiKey
-from ottla.wire.hot import ProduceCall, Produced, TopicKey, decode_produce, encode_produce
+from ottla.wire.hot import Produced, TopicKey, encode_produce
+from ottla.wire.hot_produce import ProduceCall, decode_produce
 
 ACKS_ALL: Final = -1
 ABORTABLE_ERROR_FROM: Final = 11
@@ -59,6 +64,7 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
     answers: Answers = []
     appends: Appends = []
     commits: Commits = []
+    may_be_refused = False
     for topic, partitions in call.topics:
         outcomes: Outcomes = []
         answers.append((topic, outcomes))
@@ -67,6 +73,8 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                 partition = node.partitions.leader_of(topic, index)
                 if batch is None or len(batch) <= _ATTRIBUTES_LOW_BYTE:
                     raise ApiError(ErrorCode.INVALID_RECORD, "no records")
+                if call.acks == ACKS_ALL and partition.is_short_of_replicas:
+                    partition.require_replicas()
                 if partition.is_internal:
                     raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only Ottla itself writes to {topic!r}")
                 if batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
@@ -75,6 +83,7 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                     appended = partition.begin_append(batch)
             except ApiError as error:
                 outcomes.append(_refused(index, error))
+                may_be_refused = True
                 continue
             if isinstance(appended, AppendResult):
                 outcomes.append(_produced(index, appended, partition))
@@ -84,14 +93,18 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                 outcomes.append(Produced(index, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1))
                 appends.append((_Slot(outcomes, len(outcomes) - 1, partition), appended))
     if appends:
+        may_be_refused = True
         await _wait_appended(appends, commits, call.acks, context.api_version)
     context.holds_frame = False
     if commits:
+        may_be_refused = True
         await _wait_committed(commits, call.timeout_ms)
     if call.acks == 0:
         _close_on_error(answers)
         return None
-    return [encode_produce(context.correlation_id, context.api_version, answers)]
+    leaders = _name_leaders(node, answers) if may_be_refused else ()
+    endpoints = endpoints_of(node.image, leaders, context.peer.listener) if leaders else ()
+    return [encode_produce(context.correlation_id, context.api_version, answers, endpoints)]
 
 
 def _refuse_acks(call: ProduceCall) -> Answers:
@@ -118,6 +131,19 @@ def _refused(index: int, error: ApiError) -> Produced:
     return Produced(index, error.code, -1, -1, -1, error.message, refused)
 
 
+def _name_leaders(node: Node, answers: Answers) -> list[NodeId]:
+    """Adds to every NOT_LEADER_OR_FOLLOWER who leads; returns them all."""
+    leaders = []
+    for topic, outcomes in answers:
+        for place, produced in enumerate(outcomes):
+            if produced.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                leader = current_leader(node.image, topic, produced.partition)
+                if leader is not None:
+                    outcomes[place] = produced._replace(current_leader=leader)
+                    leaders.append(leader.leader_id)
+    return leaders
+
+
 def _close_on_error(answers: Answers) -> None:
     """acks=0 has no answer; a failure closes the connection instead, so that the client refreshes its metadata."""
     for topic, outcomes in answers:
@@ -134,12 +160,21 @@ async def _wait_appended(appends: Appends, commits: Commits, acks: int, api_vers
         if error is None:
             result = appended.result()
             outcomes[place] = _produced(outcomes[place].partition, result, partition)
-            if acks == ACKS_ALL and (committed := partition.committed(result.last_offset)) is not None:
-                commits.append((slot, committed))
+            if acks == ACKS_ALL:
+                _wait_for_commit(slot, result, commits)
         elif isinstance(error, ApiError):
             outcomes[place] = _refused(outcomes[place].partition, _for_producer(error, api_version))
         else:
             raise error
+
+
+def _wait_for_commit(slot: _Slot, result: AppendResult, commits: Commits) -> None:
+    outcomes, place, partition = slot
+    try:
+        if (committed := partition.committed(result.last_offset)) is not None:
+            commits.append((slot, committed))
+    except ApiError as error:  # We lead no more.
+        outcomes[place] = _refused(outcomes[place].partition, error)
 
 
 def _for_producer(error: ApiError, api_version: int) -> ApiError:

@@ -81,7 +81,7 @@ async def create_partitions(
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.CREATE_TOPICS: Api(versions=(2, 7), handle=create_topics),
-    ApiKey.DELETE_TOPICS: Api(versions=(1, 6), handle=delete_topics),
-    ApiKey.CREATE_PARTITIONS: Api(versions=(0, 3), handle=create_partitions),
+    ApiKey.CREATE_TOPICS: Api(versions=(2, 7), handle=create_topics, is_for_controller=True),
+    ApiKey.DELETE_TOPICS: Api(versions=(1, 6), handle=delete_topics, is_for_controller=True),
+    ApiKey.CREATE_PARTITIONS: Api(versions=(0, 3), handle=create_partitions, is_for_controller=True),
 }

@@ -4,6 +4,7 @@ The group's partition is part of the transaction like any other: announced by th
 here before v5, added here from v5 on.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -12,6 +13,7 @@ from ottla.broker.node import Node
 from ottla.broker.request import Api, RequestContext
 from ottla.broker.verification import TransactionalProducer
 from ottla.coordinator.machine import ProducerIdentity
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -19,11 +21,33 @@ from ottla.wire.apis import ApiKey
 ADDS_PARTITION_FROM: Final = 5
 ABORTABLE_ERROR_FROM: Final = 4
 
+AskedTopic = api.TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 TopicAnswer = api.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 PartitionAnswer = api.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
 async def txn_offset_commit(
+    node: Node, context: RequestContext, request: api.TxnOffsetCommitRequest
+) -> api.TxnOffsetCommitResponse:
+    """Only for topics and partitions that there are; the others are refused beside them."""
+    asked, request.topics = request.topics, _existing(node.image, request.topics)
+    answer = await _commit(node, context, request) if request.topics else api.TxnOffsetCommitResponse()
+    codes = {(topic.name, one.partition_index): one.error_code for topic in answer.topics for one in topic.partitions}
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return _answer(asked, lambda name, index: codes.get((name, index), unknown))
+
+
+def _existing(image: MetadataImage, topics: list[AskedTopic]) -> list[AskedTopic]:
+    existing: list[AskedTopic] = []
+    for topic in topics:
+        found = image.topics.get(topic.name)
+        there = [one for one in topic.partitions if found is not None and one.partition_index in found.partitions]
+        if there:
+            existing.append(AskedTopic(name=topic.name, partitions=there))
+    return existing
+
+
+async def _commit(
     node: Node, context: RequestContext, request: api.TxnOffsetCommitRequest
 ) -> api.TxnOffsetCommitResponse:
     try:
@@ -34,7 +58,8 @@ async def txn_offset_commit(
             index, lambda machine: machine.decide_transactional_commit(request, now_ms)
         )
     except ApiError as error:
-        return _failed(request, _for_producer(error.code, context.api_version))
+        code = _for_producer(error.code, context.api_version)
+        return _answer(request.topics, lambda name, index: code)
 
 
 async def _enter_transaction(
@@ -65,16 +90,19 @@ def _for_producer(code: ErrorCode, api_version: int) -> ErrorCode:
     return code
 
 
-def _failed(request: api.TxnOffsetCommitRequest, code: ErrorCode) -> api.TxnOffsetCommitResponse:
+def _answer(topics: Iterable[AskedTopic], code_of: Callable[[str, int], int]) -> api.TxnOffsetCommitResponse:
     return api.TxnOffsetCommitResponse(
         topics=[
             TopicAnswer(
                 name=topic.name,
                 partitions=[
-                    PartitionAnswer(partition_index=one.partition_index, error_code=code) for one in topic.partitions
+                    PartitionAnswer(
+                        partition_index=one.partition_index, error_code=code_of(topic.name, one.partition_index)
+                    )
+                    for one in topic.partitions
                 ],
             )
-            for topic in request.topics
+            for topic in topics
         ]
     )
 

@@ -33,8 +33,11 @@ class Connection:
         self._correlation_id = 0
         try:
             self._socket = socket.create_connection(address, timeout=timeout_s)
+            # The end of a request is not to wait until the broker has acknowledged its beginning.
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise self._failed(error) from None
+        self._answers = self._socket.makefile("rb")
         try:
             self.abilities = self._ask_abilities()
         except BaseException:
@@ -43,6 +46,7 @@ class Connection:
         self._offered = {each.api_key: (each.min_version, each.max_version) for each in self.abilities.api_keys}
 
     def close(self) -> None:
+        self._answers.close()
         self._socket.close()
 
     def __enter__(self) -> Self:
@@ -99,13 +103,10 @@ class Connection:
             raise self._failed(error) from None
 
     def _receive(self, size_bytes: int) -> bytes:
-        received = bytearray()
-        while len(received) < size_bytes:
-            piece = self._socket.recv(min(size_bytes - len(received), 1 << 20))
-            if not piece:
-                raise ConnectionResetError("it closed the connection")
-            received += piece
-        return bytes(received)
+        received = self._answers.read(size_bytes)
+        if len(received) < size_bytes:
+            raise ConnectionResetError("it closed the connection")
+        return received
 
     def _decoded(self, key: ApiKey, version: int, frame: memoryview) -> Message:
         try:

@@ -45,6 +45,8 @@ class Fetched:
     """Whole batches from the one that holds the asked offset on; none when there are none yet."""
 
     batches: Sequence[Batch]
+    records: memoryview
+    """What they lie in."""
     aborted: Sequence[tuple[ProducerId, Offset]]
     """Producer and first offset of each aborted transaction among them (only where committed data was asked for)."""
     log_start_offset: Offset
@@ -121,12 +123,14 @@ class PartitionReader:
             raise coded_error(error_code, f"fetching from {self._partition}")
 
     def _fetched(self, answer: api.FetchResponse.PartitionData, offset: Offset) -> Fetched:
+        records = memoryview(answer.records or b"")
         try:
-            found = list(batches(memoryview(answer.records or b""), stop_at_partial=True))
+            found = list(batches(records, stop_at_partial=True))
         except ProtocolError as error:
             raise ClientError("CORRUPT_MESSAGE", f"{self._partition}@{offset}: {error}") from error
         return Fetched(
             batches=found,
+            records=records,
             aborted=[(one.producer_id, one.first_offset) for one in answer.aborted_transactions or ()],
             log_start_offset=answer.log_start_offset,
             end_offset=answer.last_stable_offset if self._read_committed else answer.high_watermark,

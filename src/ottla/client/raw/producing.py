@@ -53,7 +53,8 @@ _PASSING: Final = frozenset(
     }
 )
 
-Batches = dict[TopicPartition, bytearray]
+BatchBytes = bytearray | memoryview
+Batches = dict[TopicPartition, BatchBytes]
 
 
 class _Request(NamedTuple):
@@ -86,7 +87,7 @@ class BatchSender:
         self._request_timeout_s = request_timeout_s
         self._delivery_timeout_s = delivery_timeout_s
         self._sequences: dict[TopicPartition, int] = {}
-        self._queues: dict[TopicPartition, deque[bytearray]] = {}
+        self._queues: dict[TopicPartition, deque[BatchBytes]] = {}
         self._queued_bytes = 0
         self._under_way: dict[Address, _Request] = {}
         self._failing_since: float | None = None
@@ -100,7 +101,7 @@ class BatchSender:
 
     # -- queueing ----------------------------------------------------------------------------------------------------
 
-    def send(self, partition: TopicPartition, batch: bytearray, record_count: int) -> None:
+    def send(self, partition: TopicPartition, batch: BatchBytes, record_count: int) -> None:
         sequence = self._sequences.get(partition, 0)
         set_producer(
             batch,
@@ -231,7 +232,7 @@ class BatchSender:
         time.sleep(RETRY_SECONDS)
         self._leaders.refresh({partition.topic for partition in self._queues}, timeout_s=left_s)
 
-    def _take(self, partition: TopicPartition) -> bytearray:
+    def _take(self, partition: TopicPartition) -> BatchBytes:
         queue = self._queues[partition]
         batch = queue.popleft()
         self._queued_bytes -= len(batch)
@@ -239,6 +240,6 @@ class BatchSender:
             del self._queues[partition]
         return batch
 
-    def _put_back(self, partition: TopicPartition, batch: bytearray) -> None:
+    def _put_back(self, partition: TopicPartition, batch: BatchBytes) -> None:
         self._queues.setdefault(partition, deque()).appendleft(batch)
         self._queued_bytes += len(batch)

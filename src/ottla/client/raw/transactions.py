@@ -67,7 +67,8 @@ def check_version(cluster: Cluster) -> None:
     if features.get(TRANSACTION_VERSION, 0) < TRANSACTION_VERSION_MIN:
         raise ClientError(
             ErrorCode.UNSUPPORTED_VERSION.name,
-            f"the cluster has not finalized {TRANSACTION_VERSION}={TRANSACTION_VERSION_MIN} (Kafka 4.0 and newer can)",
+            f"the cluster has not finalized {TRANSACTION_VERSION}={TRANSACTION_VERSION_MIN} (Kafka 4.0 and newer can), "
+            "without which nothing is written exactly once: guarantee=atLeastOnce is left",
         )
 
 

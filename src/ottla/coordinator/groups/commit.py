@@ -1,22 +1,30 @@
 """OffsetCommit and TxnOffsetCommit: who may commit, and what is recorded of it."""
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
+from ottla.base.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs, TopicId
 from ottla.coordinator.groups.group import Group, GroupState
 from ottla.coordinator.groups.group_records import offset_record
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity
 from ottla.coordinator.records import CoordinatorRecord
 from ottla.wire import api
+from ottla.wire.hot_commits import CommitCall, PartitionCommit
 
 GROUP_NOT_FOUND_FROM: Final = 9  # Before that an unknown group is an illegal generation.
 
-CommitTopic = api.OffsetCommitResponse.OffsetCommitResponseTopic
-CommitPartition = api.OffsetCommitResponse.OffsetCommitResponsePartition
 TransactionalTopic = api.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 TransactionalPartition = api.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
+
+
+class NamedTopic(NamedTuple):
+    """What a request commits for a topic that exists."""
+
+    name: str
+    topic_id: TopicId
+    partitions: Sequence[PartitionCommit]
 
 
 class Commits:
@@ -24,36 +32,29 @@ class Commits:
         self._settings = settings
 
     def decide(
-        self, group: Group | None, request: api.OffsetCommitRequest, *, version: int, now_ms: TimestampMs
-    ) -> Decision[list[CommitTopic]]:
-        """Without a group, of somebody who only commits: the record makes one."""
-        generation = request.generation_id_or_member_epoch
+        self, group: Group | None, call: CommitCall, topics: Iterable[NamedTopic], *, version: int, now_ms: TimestampMs
+    ) -> Decision[list[ErrorCode]]:
+        """One code for each partition. Without a group, of somebody who only commits: the record makes one."""
+        group_id, generation, member_id, instance_id, retention_ms, _ = call
         if group is not None:
-            _check(group, request.member_id, request.group_instance_id, generation, is_transactional=False)
+            _check(group, member_id, instance_id, generation, is_transactional=False)
         elif generation >= 0:
             code = ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
-            raise ApiError(code, f"there is no group {request.group_id}")
-        expire_timestamp = NO_TIMESTAMP if request.retention_time_ms < 0 else now_ms + request.retention_time_ms
+            raise ApiError(code, f"there is no group {group_id}")
+        expire_timestamp = NO_TIMESTAMP if retention_ms < 0 else now_ms + retention_ms
         records: list[CoordinatorRecord] = []
-        topics: list[CommitTopic] = []
-        for topic in request.topics:
-            answers: list[CommitPartition] = []
-            for partition in topic.partitions:
-                index = partition.partition_index
-                value = self._value(
-                    partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata, now_ms
-                )
+        codes: list[ErrorCode] = []
+        for name, topic_id, partitions in topics:
+            for partition, offset, leader_epoch, metadata in partitions:
+                value = self._value(offset, leader_epoch, metadata, now_ms)
                 if value is None:
-                    answers.append(
-                        CommitPartition(partition_index=index, error_code=ErrorCode.OFFSET_METADATA_TOO_LARGE)
-                    )
+                    codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                     continue
                 value.expire_timestamp = expire_timestamp
-                value.topic_id = topic.topic_id
-                records.append(offset_record(request.group_id, topic.name, index, value))
-                answers.append(CommitPartition(partition_index=index))
-            topics.append(CommitTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-        return Decision(records, topics)
+                value.topic_id = topic_id
+                records.append(offset_record(group_id, name, partition, value))
+                codes.append(ErrorCode.NONE)
+        return Decision(records, codes)
 
     def decide_in_transaction(
         self, group: Group | None, request: api.TxnOffsetCommitRequest, now_ms: TimestampMs

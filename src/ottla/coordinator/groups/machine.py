@@ -5,13 +5,13 @@ due are decided like requests, through `submit`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import Offset, TimestampMs
-from ottla.coordinator.groups.commit import Commits, CommitTopic
+from ottla.coordinator.groups.commit import Commits, NamedTopic
 from ottla.coordinator.groups.deadlines import Deadlines, Timed
 from ottla.coordinator.groups.forgetting import Forgetting
 from ottla.coordinator.groups.group import UNKNOWN_MEMBER, Group, GroupState, RebalanceTimer
@@ -25,6 +25,7 @@ from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity, Submit
 from ottla.coordinator.records import CoordinatorRecord
 from ottla.wire import api
+from ottla.wire.hot_commits import CommitCall
 
 EXPIRY_SLICE_MS: Final = 100  # Between the slices of one look for expired offsets.
 
@@ -90,11 +91,16 @@ class GroupMachine:
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
-    def decide_commit(self, request: api.OffsetCommitRequest, *, version: int) -> Decision[list[CommitTopic]]:
-        """Its topics have names, and ids where they are known."""
-        group = self._groups.get(request.group_id)
-        decision = self._commits.decide(group, request, version=version, now_ms=self._clock.now_ms())
-        if group is not None and (member := group.members.get(request.member_id)) is not None:
+    def decide_commit(
+        self, call: CommitCall, topics: Collection[NamedTopic], *, version: int
+    ) -> Decision[list[ErrorCode]]:
+        """One code for each partition of `topics`, which are those of the call that exist."""
+        group = self._groups.get(call.group_id)
+        try:
+            decision = self._commits.decide(group, call, topics, version=version, now_ms=self._clock.now_ms())
+        except ApiError as error:  # A refusal is a reply, too: told once what it was decided on is committed.
+            return Decision((), [error.code for topic in topics for _ in topic.partitions])
+        if group is not None and (member := group.members.get(call.member_id)) is not None:
             self._rebalances.keep_alive(member)
         return decision
 

@@ -2,6 +2,9 @@
 
 Who goes leaves the ISR and leads no more; below `min.insync.replicas` it stays eligible, unless its copy may have lost
 records. Who comes takes the lead where nobody had it. It enters an ISR again when the leader finds it in sync.
+
+A broker alone in its cluster keeps its partitions when it stops and starts: nobody else could take them. If it did not
+stop cleanly it starts new leader epochs in them, for readers may know records that it has lost (KIP-101, KIP-320).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from ottla.metadata.controller.partition_changes import change_record, changed_p
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import PartitionImage, PartitionRef, without
 from ottla.metadata.records import MetadataRecord
+from ottla.wire import api
 
 
 def plan_departure(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
@@ -48,12 +52,24 @@ def plan_arrival(image: MetadataImage, electorate: Electorate, broker_id: NodeId
     return _records((ref, changed_partition(ref, ref.partition, electorate)) for ref in waiting)
 
 
-def plan_log_comparison(image: MetadataImage, joining: NodeId = NO_NODE) -> list[PartitionRef]:
-    """Partitions that get a leader from among `last_known_elr` now, or once `joining` is unfenced: whose log is longest?
+def plan_new_epochs(image: MetadataImage, broker_id: NodeId) -> list[MetadataRecord]:
+    return [
+        api.PartitionChangeRecord(partition_id=ref.number, topic_id=ref.topic.id, leader=broker_id)
+        for ref in image.partitions_on(broker_id)
+        if ref.partition.leader == broker_id
+    ]
 
-    Whoever asks these brokers hands their answers in with the decision; without them the last leader is taken.
+
+def is_alone(image: MetadataImage, broker_id: NodeId) -> bool:
+    return image.brokers.keys() <= {broker_id}
+
+
+def plan_log_comparison(image: MetadataImage) -> list[PartitionRef]:
+    """Partitions that can get a leader from among `last_known_elr`, all of whom are there: whose log is longest?
+
+    Whoever asks these brokers hands their answers in with the decision (`decide_elect_where_leaderless`).
     """
-    active = {broker.id for broker in image.brokers.values() if broker.is_active or broker.id == joining}
+    active = {broker.id for broker in image.brokers.values() if broker.is_active}
     return [
         ref
         for ref in image.partitions_without_leader()

@@ -3,8 +3,7 @@
 The broker epoch is the offset of its registration record, so that it grows with every registration; whatever a broker
 asks for later carries it. A new incarnation leaves every ISR and leads nothing until it is unfenced; if it does not
 name the epoch that it shut down with, records it had not synced may be gone, and it is no longer eligible either
-(KIP-966). A broker alone in its cluster keeps its partitions, for nobody else could take them; it starts new leader
-epochs in them instead when it did not stop cleanly (KIP-101, KIP-320).
+(KIP-966). A broker alone in its cluster keeps its partitions, for nobody else could take them (`broker_partitions`).
 
 A long decision is several batches, and its controller may die between two. Who goes is recorded behind its partitions,
 so that the next controller decides it again; who comes before them, and the next controller looks for partitions
@@ -17,9 +16,15 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NodeId
-from ottla.metadata.controller.broker_partitions import plan_arrival, plan_departure, plan_unclean_departure
+from ottla.metadata.controller.broker_partitions import (
+    is_alone,
+    plan_arrival,
+    plan_departure,
+    plan_new_epochs,
+    plan_unclean_departure,
+)
 from ottla.metadata.controller.decision import Decision
-from ottla.metadata.controller.electorate import NO_LOG_ENDS, NO_STATIC_CONFIGS, Electorate, LogEnds, StaticConfigs
+from ottla.metadata.controller.electorate import NO_STATIC_CONFIGS, Electorate, StaticConfigs
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import BrokerImage, FeatureRange
 from ottla.metadata.records import MetadataRecord
@@ -40,7 +45,7 @@ def decide_register_broker(
 ) -> Decision[int]:
     """The reply is the broker's epoch. The broker starts fenced.
 
-    `is_alive`: the broker of this id was heard of within its session (`BrokerSessions.is_alive`).
+    `is_alive`: the broker that has this id is there still (`BrokerSessions.is_in_contact`).
     """
     _check_cluster(request, cluster_id)
     _check_features(image, request)
@@ -68,23 +73,11 @@ def decide_unfence_broker(
     broker_id: NodeId,
     broker_epoch: int,
     *,
-    new_leader_epochs: bool = False,
     static_configs: StaticConfigs = NO_STATIC_CONFIGS,
-    log_ends: LogEnds = NO_LOG_ENDS,
 ) -> Decision[None]:
-    """`new_leader_epochs`: of a broker alone that did not stop cleanly, in the partitions that it still leads.
-
-    `log_ends`: for the partitions of `plan_log_comparison`.
-    """
+    """Where logs have to be compared first the partition waits for `decide_elect_where_leaderless`."""
     registered_broker(image, broker_id, broker_epoch)
-    electorate = Electorate(image, static_configs, joining=broker_id, log_ends=log_ends)
-    records = plan_arrival(image, electorate, broker_id)
-    if new_leader_epochs:
-        records += [
-            api.PartitionChangeRecord(partition_id=ref.number, topic_id=ref.topic.id, leader=broker_id)
-            for ref in image.partitions_on(broker_id)
-            if ref.partition.leader == broker_id
-        ]
+    records = plan_arrival(image, Electorate(image, static_configs, joining=broker_id), broker_id)
     change = api.BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=UNFENCE)
     return Decision(records=[change, *records], reply=None)
 
@@ -153,8 +146,8 @@ def _departure(
     image: MetadataImage, broker_id: NodeId, static_configs: StaticConfigs, *, is_clean: bool
 ) -> list[MetadataRecord]:
     """What the end of the earlier incarnation means for its partitions."""
-    if image.brokers.keys() <= {broker_id}:
-        return []
+    if is_alone(image, broker_id):
+        return [] if is_clean else plan_new_epochs(image, broker_id)
     electorate = Electorate(image, static_configs, leaving=broker_id)
     plan = plan_departure if is_clean else plan_unclean_departure
     return plan(image, electorate, broker_id)

@@ -2,6 +2,9 @@
 
 The resulting set of a resource is checked before anything is recorded; one bad key refuses its resource, not the
 others. Broker keys that a running node would not apply are refused as read-only, although Kafka may take them.
+
+Who is eligible to lead was judged by `min.insync.replicas`: where that changes, nobody is any more (KIP-966). It is the
+same on every broker, so that the controller and all leaders mean the same number.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.config_key import ConfigKey, ConfigType, ConfigValue, split_list
 from ottla.metadata.configs import (
+    MIN_INSYNC_REPLICAS,
     BrokerLayers,
     InvalidConfigValue,
     UnknownConfig,
@@ -164,6 +168,10 @@ def _check(resource: ConfigResource, before: ConfigTexts, after: ConfigTexts, la
         return
     check_broker_configs(after)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if resource.name and MIN_INSYNC_REPLICAS in changed:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Set {MIN_INSYNC_REPLICAS} for a topic or for all brokers, not for one of them."
+        )
     if read_only := sorted(name for name in changed if not is_live(name)):
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -173,11 +181,15 @@ def _check(resource: ConfigResource, before: ConfigTexts, after: ConfigTexts, la
 
 
 def _change_records(resource: ConfigResource, before: ConfigTexts, after: ConfigTexts) -> list[MetadataRecord]:
-    return [
+    records: list[MetadataRecord] = [
         api.ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=after.get(name))
         for name in {**before, **after}
         if before.get(name) != after.get(name)
     ]
+    if before.get(MIN_INSYNC_REPLICAS) != after.get(MIN_INSYNC_REPLICAS):
+        # The default of all brokers has no name, and concerns all topics.
+        records.append(api.ClearElrRecord(topic_name=resource.name))
+    return records
 
 
 # ---- one key ----

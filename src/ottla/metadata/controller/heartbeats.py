@@ -4,7 +4,8 @@
        ◀────want_fence─────┘                              └──▶ FENCED by silence
 
 A broker that wants to stop first hands over what it leads, and is let go once every other broker has heard of it: until
-then clients that know the old leaders still find it. Log directories that went offline give up their replicas.
+then clients that know the old leaders still find it. One alone in its cluster goes at once and keeps what it leads. Log
+directories that went offline give up their replicas.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from ottla.base.types import NodeId
-from ottla.metadata.controller.broker_partitions import plan_departure, plan_offline_directories
+from ottla.metadata.controller.broker_partitions import is_alone, plan_departure, plan_offline_directories
 from ottla.metadata.controller.brokers import decide_fence_broker, decide_unfence_broker, registered_broker
 from ottla.metadata.controller.decision import Decision
-from ottla.metadata.controller.electorate import NO_LOG_ENDS, Electorate, LogEnds, StaticConfigs
+from ottla.metadata.controller.electorate import Electorate, StaticConfigs
 from ottla.metadata.controller.sessions import BrokerSessions
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import BrokerImage
@@ -37,19 +38,15 @@ def decide_heartbeat(
     sessions: BrokerSessions,
     *,
     static_configs: StaticConfigs,
-    log_ends: LogEnds = NO_LOG_ENDS,
 ) -> Decision[api.BrokerHeartbeatResponse]:
-    """The caller has told `sessions` of this heartbeat. STALE_BROKER_EPOCH for any but the present incarnation.
-
-    `log_ends`: for the partitions of `plan_log_comparison`, should the broker be unfenced.
-    """
+    """The caller has told `sessions` of this heartbeat. STALE_BROKER_EPOCH for any but the present incarnation."""
     broker = registered_broker(image, request.broker_id, request.broker_epoch)
     present, wanted = _state_of(broker), _next_state(image, broker, request, sessions)
     records = _offline_directories(image, broker, request, static_configs)
     if records:
         wanted = present  # One thing at a time: what the directories held is gone before anything is built on it.
     elif wanted is not present:
-        records = _transition(image, broker, wanted, static_configs, log_ends)
+        records = _transition(image, broker, wanted, static_configs)
     reply = api.BrokerHeartbeatResponse(
         is_caught_up=_is_caught_up(broker, request),
         is_fenced=wanted in (BrokerState.FENCED, BrokerState.STOPPED),
@@ -74,7 +71,7 @@ def _next_state(
             may_serve = not request.want_fence and _is_caught_up(broker, request)
             return BrokerState.ACTIVE if may_serve else BrokerState.FENCED
         case BrokerState.ACTIVE if request.want_shut_down:
-            may_go = request.want_fence or not _leads_any(image, broker.id)
+            may_go = request.want_fence or is_alone(image, broker.id) or not _leads_any(image, broker.id)
             return BrokerState.STOPPED if may_go else BrokerState.SHUTTING_DOWN
         case BrokerState.ACTIVE:
             return BrokerState.FENCED if request.want_fence else BrokerState.ACTIVE
@@ -88,20 +85,17 @@ def _transition(
     broker: BrokerImage,
     wanted: BrokerState,
     static_configs: StaticConfigs,
-    log_ends: LogEnds,
 ) -> list[MetadataRecord]:
     match wanted:
         case BrokerState.ACTIVE:
-            return decide_unfence_broker(
-                image, broker.id, broker.epoch, static_configs=static_configs, log_ends=log_ends
-            ).records
+            return decide_unfence_broker(image, broker.id, broker.epoch, static_configs=static_configs).records
         case BrokerState.SHUTTING_DOWN:
             records = plan_departure(image, Electorate(image, static_configs, leaving=broker.id), broker.id)
             change = api.BrokerRegistrationChangeRecord(
                 broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=1
             )
             return [*records, change]
-        case _ if broker.fenced:
+        case _ if broker.fenced or is_alone(image, broker.id):
             return []
         case _:
             return decide_fence_broker(image, broker.id, broker.epoch, static_configs=static_configs).records

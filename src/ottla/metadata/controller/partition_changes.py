@@ -20,7 +20,7 @@ from typing import Any
 
 from ottla.base.errors import invariant
 from ottla.base.types import NO_NODE, NodeId
-from ottla.metadata.controller.electorate import Electorate
+from ottla.metadata.controller.electorate import UNKNOWN_LOG_END, Electorate
 from ottla.metadata.image import CHANGEABLE_LISTS
 from ottla.metadata.image_parts import PartitionImage, PartitionRef, without
 from ottla.wire import api
@@ -164,15 +164,21 @@ def _unclean_candidates(
 ) -> Iterator[NodeId]:
     """Those who may lack committed records, the longest log first.
 
-    One of the suspects has them all, if any copy has: so that all of them must be there to be compared.
+    One of the suspects has them all, if any copy has: so that all of them must be there and have said how far they go.
     """
     suspects = after.last_known_elr
     if election is Election.UNCLEAN:
         suspects = (*suspects, *after.replicas)
-    elif after.isr or after.eligible_leader_replicas or not all(electorate.may_lead(after, one) for one in suspects):
+    elif after.isr or after.eligible_leader_replicas or not _are_comparable(ref, after, electorate):
         suspects = ()
     longest_first = sorted(suspects, key=lambda one: electorate.log_end(ref, one), reverse=True)
     return _able(after, longest_first, electorate, after.replicas)
+
+
+def _are_comparable(ref: PartitionRef, after: PartitionImage, electorate: Electorate) -> bool:
+    suspects = after.last_known_elr
+    is_known = len(suspects) == 1 or all(electorate.log_end(ref, one) != UNKNOWN_LOG_END for one in suspects)
+    return is_known and all(electorate.may_lead(after, one) for one in suspects)
 
 
 def _able(

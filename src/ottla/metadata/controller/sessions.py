@@ -2,7 +2,8 @@
 
 Time is handed in. A session belongs to a broker and its epoch, so that an older incarnation keeps nobody alive. Brokers
 of the image that have not been heard of yet get a session from the first look on. `on_gone` ends one at once: somebody
-found that no process answers for this incarnation any more.
+found that no process answers for this incarnation any more. A connection that ended says less (`on_cut`): a process
+may have been started anew meanwhile, so that one which registers is believed at once.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Session:
     """What the broker had applied of the metadata log by its last heartbeat."""
     shutdown_offset: Offset | None = None
     """Whoever has applied this knows that the broker leads nothing any more."""
+    is_heard: bool = False
+    """By this controller, and no connection to the broker was lost since."""
     is_gone: bool = False
 
 
@@ -39,7 +42,7 @@ class BrokerSessions:
             return
         session = self._session_of(broker, now_ms)
         session.heard_ms = now_ms
-        session.is_gone = False
+        session.is_heard, session.is_gone = True, False
         session.metadata_offset = max(session.metadata_offset, request.current_metadata_offset)
         if broker.in_controlled_shutdown and session.shutdown_offset is None:
             session.shutdown_offset = image.offset
@@ -49,6 +52,12 @@ class BrokerSessions:
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.epoch == broker_epoch:
             self._session_of(broker, now_ms).is_gone = True
+
+    def on_cut(self, broker_id: NodeId, broker_epoch: int) -> None:
+        """Its connection was lost, and whoever answers there now may be another process."""
+        session = self._sessions.get(broker_id)
+        if session is not None and session.broker_epoch == broker_epoch:
+            session.is_heard = False
 
     def expired(self, image: MetadataImage, now_ms: int) -> list[BrokerImage]:
         """Brokers to fence now. To be asked a few times within a session time-out."""
@@ -60,6 +69,10 @@ class BrokerSessions:
     def is_alive(self, broker: BrokerImage, now_ms: int) -> bool:
         session = self._session_of(broker, now_ms)
         return not session.is_gone and now_ms - session.heard_ms < self._session_timeout_ms
+
+    def is_in_contact(self, broker: BrokerImage, now_ms: int) -> bool:
+        """Alive beyond doubt: who registers under its id is another one."""
+        return self.is_alive(broker, now_ms) and self._session_of(broker, now_ms).is_heard
 
     def has_been_told(self, image: MetadataImage, broker_id: NodeId) -> bool:
         """Every other active broker knows by now that `broker_id`, which is shutting down, leads nothing any more."""

@@ -35,6 +35,7 @@ from ottla.metadata.topic_names import METADATA_TOPIC, check_topic_name, collisi
 from ottla.wire import api
 
 USE_DEFAULT: Final = -1
+CREATE_TOPICS_VERSION: Final = 7  # In which brokers ask the controller for it.
 
 
 def decide_create_topics(

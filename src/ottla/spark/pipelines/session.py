@@ -46,6 +46,8 @@ class CannotStart(RuntimeError):
 def start_driver(pipelines: Iterable[Pipeline], *, master: str, conf: Mapping[str, str], log: Path) -> "SparkSession":
     """`log` gets what Spark and its workers say: a terminal is for our table."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Workers take python3 from PATH otherwise.
+    # Meant for PySpark's shell (jupyter). Spark would start the tasks of Python sources by it, on any machine.
+    os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 

@@ -38,7 +38,7 @@ def test_somebody_who_only_commits_has_an_empty_group_without_a_protocol() -> No
 
 def test_a_named_retention_time_is_recorded_in_the_version_that_has_the_field() -> None:
     async def scene(coordinator: Coordinator) -> None:
-        await coordinator.commit(5, retention_time_ms=60_000, version=4)
+        await coordinator.commit(5, retention_ms=60_000, version=4)
         (record,) = coordinator.log.records()
         assert record.value_version == 1
         assert record.value.expire_timestamp - record.value.commit_timestamp == 60_000
@@ -59,10 +59,10 @@ def test_a_member_commits_and_stays_alive_by_it() -> None:
 @pytest.mark.parametrize(
     ("fields", "version", "code"),
     [
-        ({"member_id": "stranger", "generation_id_or_member_epoch": 1}, 9, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"member_id": "", "generation_id_or_member_epoch": -1}, 9, ErrorCode.UNKNOWN_MEMBER_ID),
-        ({"generation_id_or_member_epoch": 0}, 9, ErrorCode.ILLEGAL_GENERATION),
-        ({"generation_id_or_member_epoch": 7}, 9, ErrorCode.ILLEGAL_GENERATION),
+        ({"member_id": "stranger", "generation": 1}, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": "", "generation": -1}, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"generation": 0}, 9, ErrorCode.ILLEGAL_GENERATION),
+        ({"generation": 7}, 9, ErrorCode.ILLEGAL_GENERATION),
         ({"group_id": "other"}, 9, ErrorCode.GROUP_ID_NOT_FOUND),
         ({"group_id": "other"}, 8, ErrorCode.ILLEGAL_GENERATION),
         ({"metadata": "x" * 4097}, 9, ErrorCode.OFFSET_METADATA_TOO_LARGE),
@@ -213,7 +213,7 @@ def test_offsets_of_a_group_expire_a_week_after_its_last_member_went() -> None:
 
 def test_offsets_with_a_time_of_their_own_expire_by_it() -> None:
     async def scene(coordinator: Coordinator) -> None:
-        await coordinator.commit(5, retention_time_ms=3_600_000, version=4)
+        await coordinator.commit(5, retention_ms=3_600_000, version=4)
         await asyncio.sleep(3_500)
         assert await coordinator.committed() is not None
         await asyncio.sleep(900)

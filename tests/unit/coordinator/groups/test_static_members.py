@@ -48,7 +48,7 @@ def test_whoever_goes_by_the_old_id_is_fenced() -> None:
         assert await coordinator.heartbeat(old, group_instance_id="one") is fenced
         assert (await coordinator.sync(old, group_instance_id="one")).error_code == fenced
         assert (await coordinator.join(old.member_id, group_instance_id="one")).error_code == fenced
-        assert await coordinator.commit(1, old, group_instance_id="one") is fenced
+        assert await coordinator.commit(1, old, instance_id="one") is fenced
         assert await coordinator.leave(old.member_id, "one") is fenced
         in_transaction = await coordinator.commit_in_transaction(
             1, member_id=old.member_id, generation_id=1, group_instance_id="one"

@@ -231,11 +231,15 @@ def test_a_partition_without_a_leader_from_before_eligible_replicas_gets_one():
     assert shown(image) == "1 | 1 | -"
 
 
-@pytest.mark.parametrize(("new_leader_epochs", "leader_epoch"), [(False, 0), (True, 1)])
-def test_a_broker_alone_starts_new_epochs_only_after_a_crash(new_leader_epochs, leader_epoch):
-    image = image_of(broker_record(1, fenced=True), *topic_records("orders"), brokers=0)
-    apply(image, decide_unfence_broker(image, 1, 7, new_leader_epochs=new_leader_epochs))
-    assert not image.brokers[1].fenced
+@pytest.mark.parametrize(("previous_broker_epoch", "leader_epoch"), [(7, 0), (-1, 1), (6, 1)])
+def test_a_broker_alone_starts_new_epochs_only_after_a_crash(previous_broker_epoch, leader_epoch):
+    image = image_of(*topic_records("orders"))
+    request = registration(log_dirs=[UUID(int=4711)], previous_broker_epoch=previous_broker_epoch)
+    decision = decide_register_broker(image, request)
+    apply(image, decision)
+    assert decision.reply == image.offset
+    unfence(image, 1)
+    assert shown(image) == "1 | 1 | -"
     assert partition_of(image).leader_epoch == leader_epoch
 
 

@@ -10,7 +10,7 @@ from ottla.metadata.controller.configs import (
 )
 from ottla.metadata.image_parts import ConfigResourceType
 from ottla.wire import api
-from tests.unit.metadata.cluster import apply, image_of, settings, topic_records
+from tests.unit.metadata.cluster import apply, image_of, orders, settings, shown, topic_records
 
 TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
 SET, DELETE, APPEND, SUBTRACT = AlterOperation
@@ -138,6 +138,25 @@ def test_validate_only_checks_and_records_nothing(image):
 
 def test_a_topic_that_does_not_exist_has_no_configurations(image):
     assert refusal(image, change(TOPIC, "nobody", ("retention.ms", SET, "5")))[0] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def eligible(image):
+    return shown(image).split(" | ")[2]
+
+
+@pytest.mark.parametrize(("resource_type", "name"), [(TOPIC, "orders"), (BROKER, "")])
+def test_with_another_min_isr_nobody_is_eligible_any_more(resource_type, name):
+    image = image_of(*orders((1, 2, 3), min_isr=2, isr=[1], eligible_leader_replicas=[2]), brokers=3)
+    apply(image, decide(image, change(resource_type, name, ("retention.ms" if name else "log.retention.ms", SET, "5"))))
+    assert eligible(image) == "2"
+    apply(image, decide(image, change(resource_type, name, ("min.insync.replicas", SET, "3"))))
+    assert eligible(image) == "-"
+
+
+def test_one_brokers_min_isr_is_that_of_all(image):
+    code, text = refusal(image, change(BROKER, "1", ("min.insync.replicas", SET, "2")))
+    assert code == "INVALID_CONFIG"
+    assert "for all brokers" in text
 
 
 @pytest.mark.parametrize("name", ["", "1"])

@@ -91,6 +91,15 @@ def test_a_fenced_broker_stops_at_once():
     assert cluster.heartbeat(1, want_shut_down=True) == ["caught up", "fenced", "stop"]
 
 
+def test_a_broker_alone_stops_at_once_and_keeps_its_partitions():
+    cluster = Cluster(*topic_records("orders"))
+    cluster.image = image_of(*topic_records("orders"))
+    before = cluster.image.offset
+    assert cluster.heartbeat(1, want_shut_down=True) == ["caught up", "fenced", "stop"]
+    assert shown(cluster.image) == "1 | 1 | -"
+    assert cluster.image.offset == before
+
+
 def test_the_only_replica_goes_and_its_partition_waits_for_it():
     cluster = Cluster(*topic_records("orders"))
     cluster.heartbeat(1, want_shut_down=True)

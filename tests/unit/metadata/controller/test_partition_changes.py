@@ -146,13 +146,14 @@ def test_of_several_copies_that_may_have_lost_records_the_longest_leads_once_all
     assert some.partition.last_known_elr == (1,)
 
 
-def test_of_copies_that_nobody_compared_the_last_leader_is_taken():
+@pytest.mark.parametrize("ends", [{}, {2: LogEnd(5, 80)}])
+def test_of_copies_that_are_not_all_compared_none_is_taken(ends):
     some = Orders((1, 2, 3), min_isr=2, isr=[2], leader=2, eligible_leader_replicas=[1], fenced=(1, 2))
     some.change(isr=())
     some.change(lost_by=1)
     some.change(lost_by=2)
     some.unfence(1, 2)
-    assert some.change() == "2 | 2 | -"
+    assert some.change(log_ends={(UUID(int=101), 0): ends}) == "- | - | -"
 
 
 def test_nobody_is_suspected_any_more_once_enough_are_in_sync():

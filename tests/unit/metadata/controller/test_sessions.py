@@ -73,6 +73,22 @@ def test_a_broker_that_answers_after_all_is_alive_again():
     assert sessions.is_alive(image.brokers[2], 2)
 
 
+def test_who_was_heard_is_in_contact_until_its_connection_is_lost():
+    image, sessions = cluster()
+    broker = image.brokers[2]
+    assert not sessions.is_in_contact(broker, 0)
+    sessions.on_heartbeat(image, heartbeat(2), 0)
+    assert sessions.is_in_contact(broker, 1)
+    sessions.on_cut(2, 6)
+    assert sessions.is_in_contact(broker, 1)
+    sessions.on_cut(2, 7)
+    assert not sessions.is_in_contact(broker, 1)
+    assert sessions.is_alive(broker, 1)
+    sessions.on_heartbeat(image, heartbeat(2), 2)
+    assert sessions.is_in_contact(broker, 3)
+    assert not sessions.is_in_contact(broker, 2 + TIMEOUT_MS)
+
+
 def test_a_controller_that_stood_still_blames_nobody():
     image, sessions = cluster()
     looks(sessions, image, 1000)

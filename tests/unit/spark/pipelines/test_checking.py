@@ -132,7 +132,7 @@ transform:
         ("source: {topic: t, topicPattern: t.*}", "exactly one of topic and topicPattern"),
         ("source: {topic: t, startingOffsets: '{'}", "startingOffsets is not JSON"),
         ("source: {topic: t, valueFormat: json}", "json needs a schema"),
-        ("source: {topic: t, maxOffsetsPerTrigger: 0}", "a positive number"),
+        ("source: {topic: t, maxOffsetsPerTrigger: 0}", "a positive whole number"),
         ("source: {topic: t, read: table, group: g}", "a table is read as a whole"),
         ("source: {topic: t, watermark: {column: timestamp}}", "delay is missing"),
         ("source: {type: files, path: /in, format: csv}", "a stream of files needs one"),

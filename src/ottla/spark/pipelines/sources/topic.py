@@ -8,8 +8,9 @@ anew for each micro-batch: what a compacted topic, such as one of change data, m
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.spark.options import OptionError
 from ottla.spark.pipelines.contract import PipelineContext, Setting, Settings, Source, Tolerance, Wrong
-from ottla.spark.source_options import EARLIEST, BadRecords, Format, OptionError, SourceOptions
+from ottla.spark.source_options import EARLIEST, BadRecords, Format, SourceOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,315 @@
+"""The way between several nodes: whole requests and answers, as bytes, that are late, lost, doubled or overtake each other.
+
+Nothing is shared by reference: a request is encoded here and decoded by the other node's own dispatcher. A process that is
+gone refuses and resets, and whoever watches it is told; a host that is gone, or behind a cut link, says nothing: requests
+to it time out, and watches end after a while, as a kernel ends connections (`SILENT_SECONDS`).
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, Protocol, TypeAlias
+
+from ottla.base.errors import ApiError, ErrorCode, ProtocolError
+from ottla.base.types import NO_NODE, NodeId
+from ottla.broker.peers import CLIENT_ID_PREFIX, PeerLost, Peers, Watch
+from ottla.broker.request import Peer
+from ottla.server.connection import Service
+from ottla.wire.apis import ApiKey
+from ottla.wire.frame import SIZE_BYTES, decode_response, encode_request
+from ottla.wire.message import Message
+from sim.network import content_of
+from sim.trace import Trace
+
+ANSWER_SECONDS_MAX: Final = 30.0
+SILENT_SECONDS: Final = 6.0
+Address: TypeAlias = tuple[str, int]
+AddressOf: TypeAlias = Callable[[NodeId], Address | None]
+Link: TypeAlias = tuple[NodeId, NodeId]  # From, to.
+
+
+class Member(Protocol):
+    """A node on the network: sim/node.py."""
+
+    node_id: NodeId
+
+    @property
+    def service(self) -> Service | None:
+        """None while nobody listens."""
+        ...
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether not even its kernel is there to refuse."""
+        ...
+
+    @property
+    def context(self) -> Context | None:
+        """In which all that it does runs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkFaults:
+    delay_seconds_max: float = 0.002  # Of every message by itself, so that they overtake each other.
+    straggler_probability: float = 0.0
+    straggler_seconds_max: float = 0.0  # How late a message may be that is late.
+    loss_probability: float = 0.0  # Of a request, and again of its answer.
+    repetition_probability: float = 0.0
+    reset_probability: float = 0.0  # Of a connection between two nodes that are well.
+
+
+CALM: Final = LinkFaults()
+
+
+class _Exchange:
+    """One request and what becomes of it."""
+
+    __slots__ = ("answer", "asker_id", "context", "frame", "serving", "target_id")
+
+    def __init__(self, asker_id: NodeId, frame: bytes, answer: "asyncio.Future[bytes] | None") -> None:
+        self.asker_id = asker_id
+        self.target_id: NodeId | None = None
+        self.frame = frame
+        self.answer = answer  # None: a repetition, whose answer nobody expects.
+        self.context = copy_context()
+        self.serving: asyncio.Task[None] | None = None
+
+
+class _SimulatedWatch:
+    def __init__(self, network: "PeerNetwork", asker_id: NodeId, address: Address, on_lost: Callable[[], None]) -> None:
+        self.asker_id = asker_id
+        self.address = address
+        self.on_lost = on_lost
+        self.context = copy_context()
+        self._network = network
+
+    def close(self) -> None:
+        self._network.watches.pop(self, None)
+
+
+class PeerNetwork:
+    def __init__(self, loop: asyncio.AbstractEventLoop, chance: Random, trace: Trace, hits: Counter[str]) -> None:
+        self.loop = loop
+        self.faults = CALM
+        self.cut: set[Link] = set()
+        self.watches: dict[_SimulatedWatch, None] = {}
+        self._chance = chance
+        self._trace = trace
+        self._hits = hits
+        self._members: dict[Address, Member] = {}
+        self._open: dict[_Exchange, None] = {}
+
+    def join(self, address: Address, member: Member) -> None:
+        self._members[address] = member
+
+    # -- what happens to links ---------------------------------------------------------------------------------------
+
+    def cut_off(self, links: set[Link]) -> None:
+        self.cut |= links
+        self.loop.call_later(SILENT_SECONDS, self._on_silence, links)
+
+    def mend(self, links: set[Link]) -> None:
+        self.cut -= links
+
+    def _on_silence(self, links: set[Link]) -> None:
+        """Those that are cut by now, whether all the while or again."""
+        for watch in tuple(self.watches):
+            target_id = self._id_at(watch.address)
+            if self.cut & links & {(watch.asker_id, target_id), (target_id, watch.asker_id)}:
+                self._lose(watch)
+
+    def reset(self, link: Link) -> None:
+        """The connections of one node to another break, and both live on."""
+        self._hits["healthy connections reset"] += 1
+        for exchange in tuple(self._open):
+            if (exchange.asker_id, exchange.target_id) == link:
+                self._fail(exchange, "reset")
+        for watch in tuple(self.watches):
+            if (watch.asker_id, self._id_at(watch.address)) == link:
+                self._lose(watch)
+
+    def on_death(self, node_id: NodeId) -> None:
+        """Its kernel resets what it had, if there is one left and the link carries it."""
+        for exchange in [one for one in self._open if one.target_id == node_id]:
+            if self._carries(node_id, exchange.asker_id):
+                self._fail(exchange, "reset by a dying process")
+        for watch in tuple(self.watches):
+            if watch.asker_id == node_id:
+                watch.close()
+            elif self._id_at(watch.address) == node_id:
+                if self._carries(node_id, watch.asker_id):
+                    self._lose(watch)
+                else:
+                    self.loop.call_later(SILENT_SECONDS, self._lose, watch)
+
+    def _id_at(self, address: Address) -> NodeId:
+        member = self._members.get(address)
+        return NO_NODE if member is None else member.node_id
+
+    def _carries(self, from_id: NodeId, to_id: NodeId) -> bool:
+        is_silent = any(one.is_silent for one in self._members.values() if one.node_id in (from_id, to_id))
+        return (from_id, to_id) not in self.cut and not is_silent
+
+    # -- asking and watching -----------------------------------------------------------------------------------------
+
+    def send(self, asker_id: NodeId, address: Address, frame: bytes, answer: "asyncio.Future[bytes]") -> None:
+        self._travel(self._arrive, _Exchange(asker_id, frame, answer), address)
+        if self._strikes(self.faults.repetition_probability):
+            self._hits["request repeated"] += 1
+            self._travel(self._arrive, _Exchange(asker_id, frame, None), address)
+
+    def watch(self, asker_id: NodeId, address: Address, on_lost: Callable[[], None]) -> _SimulatedWatch:
+        watch = _SimulatedWatch(self, asker_id, address, on_lost)
+        self.watches[watch] = None
+        self._travel(self._begin_watch, watch)
+        return watch
+
+    def _begin_watch(self, watch: _SimulatedWatch) -> None:
+        target = self._members.get(watch.address)
+        if target is None or not self._carries(watch.asker_id, target.node_id):
+            self.loop.call_later(SILENT_SECONDS, self._lose, watch)
+        elif target.service is None:
+            self._lose(watch)
+
+    def _lose(self, watch: _SimulatedWatch) -> None:
+        def tell() -> None:
+            if watch in self.watches:
+                watch.close()
+                self._trace.add("lost", watch.asker_id, watch.address)
+                watch.on_lost()
+
+        self._travel(tell, context=watch.context)
+
+    # -- the way there -----------------------------------------------------------------------------------------------
+
+    def _arrive(self, exchange: _Exchange, address: Address) -> None:
+        target = self._members.get(address)
+        if target is None or not self._carries(exchange.asker_id, target.node_id):
+            self._hits["message into a cut link"] += 1
+        elif self._strikes(self.faults.loss_probability):
+            self._hits["request lost"] += 1
+        elif self._strikes(self.faults.reset_probability):
+            self.reset((exchange.asker_id, target.node_id))
+            self._fail(exchange, "reset")
+        elif target.service is None:
+            self._hits["connection refused"] += 1
+            self._fail(exchange, "refused")
+        else:
+            exchange.target_id = target.node_id
+            self._open[exchange] = None
+            assert target.context is not None
+            self.loop.call_soon(self._accept, exchange, target, context=target.context.copy())
+
+    def _accept(self, exchange: _Exchange, target: Member) -> None:
+        """On behalf of the target from here on: this waits while it is paused."""
+        exchange.serving = self.loop.create_task(self._serve(exchange, target), name="serve a peer")
+
+    async def _serve(self, exchange: _Exchange, target: Member) -> None:
+        frame = memoryview(bytearray(exchange.frame))[SIZE_BYTES:]
+        service = target.service
+        try:
+            if service is None:
+                raise ProtocolError("the node is stopping")
+            context = service.begin(frame, Peer(host=f"node-{exchange.asker_id}", port=1, listener="PLAINTEXT"))
+            parts = await service.answer(context, frame)
+            answer = b"".join(content_of(part) for part in parts or ())
+        except (ProtocolError, ApiError, OSError) as error:
+            self._trace.add("request refused", exchange.asker_id, target.node_id, type(error).__name__)
+            self._fail(exchange, str(error))
+            return
+        self._travel(self._return, exchange, target, answer)
+
+    # -- the way back ------------------------------------------------------------------------------------------------
+
+    def _return(self, exchange: _Exchange, target: Member, answer: bytes) -> None:
+        if not self._carries(target.node_id, exchange.asker_id):
+            self._hits["message into a cut link"] += 1
+            self._open.pop(exchange, None)
+        elif self._strikes(self.faults.loss_probability):
+            self._hits["answer lost"] += 1
+            self._open.pop(exchange, None)
+        elif exchange in self._open:
+            self._settle(exchange, lambda future: future.set_result(answer))
+
+    def _fail(self, exchange: _Exchange, why: str) -> None:
+        self._settle(exchange, lambda future: future.set_exception(PeerLost(why)))
+
+    def _settle(self, exchange: _Exchange, settle: "Callable[[asyncio.Future[bytes]], None]") -> None:
+        self._open.pop(exchange, None)
+        if exchange.answer is not None:
+            future = exchange.answer
+            self._travel(lambda: None if future.done() else settle(future), context=exchange.context)
+
+    def _travel(self, arrive: Callable[..., None], *facts: object, context: Context | None = None) -> None:
+        faults = self.faults
+        delay = self._chance.random() * faults.delay_seconds_max
+        if self._strikes(faults.straggler_probability):
+            delay += self._chance.random() * faults.straggler_seconds_max
+            self._hits["message late"] += 1
+        self.loop.call_later(delay, arrive, *facts, context=Context() if context is None else context.copy())
+
+    def _strikes(self, probability: float) -> bool:
+        return probability > 0 and self._chance.random() < probability
+
+
+class NetworkedPeers:
+    """Implements `Peers` for one run of one node."""
+
+    def __init__(self, network: PeerNetwork, node_id: NodeId, loopback: Peers, address_of: AddressOf) -> None:
+        self._network = network
+        self._node_id = node_id
+        self._loopback = loopback
+        self._address_of = address_of
+        self._asked_count = 0
+        self._unanswered: dict[asyncio.Future[bytes], None] = {}
+        self._watches: list[Watch] = []
+        self._is_closed = False
+
+    async def ask(
+        self,
+        node_id: NodeId,
+        api_key: ApiKey,
+        api_version: int,
+        request: Message,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> Any:
+        if node_id == self._node_id:
+            return await self._loopback.ask(node_id, api_key, api_version, request, timeout_seconds=timeout_seconds)
+        if self._is_closed:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, "this node is stopping")
+        address = self._address_of(node_id)
+        if address is None:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"the address of node {node_id} is not known")
+        frame = encode_request(api_key, api_version, self._asked_count, f"{CLIENT_ID_PREFIX}{self._node_id}", request)
+        self._asked_count += 1
+        answer: asyncio.Future[bytes] = self._network.loop.create_future()
+        self._network.send(self._node_id, address, frame, answer)
+        self._unanswered[answer] = None
+        try:
+            data = await asyncio.wait_for(answer, ANSWER_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
+        except TimeoutError:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"node {node_id} did not answer in time") from None
+        finally:
+            del self._unanswered[answer]
+        _, message = decode_response(api_key, api_version, memoryview(data)[SIZE_BYTES:])
+        return message
+
+    def watch(self, node_id: NodeId, on_lost: Callable[[], None]) -> Watch:
+        if node_id == self._node_id:
+            return self._loopback.watch(node_id, on_lost)
+        watch = self._network.watch(self._node_id, self._address_of(node_id) or ("nowhere", 0), on_lost)
+        self._watches.append(watch)
+        return watch
+
+    def close(self) -> None:
+        self._is_closed = True
+        for watch in self._watches:
+            watch.close()
+        for answer in self._unanswered:
+            if not answer.done():
+                answer.set_exception(ApiError(ErrorCode.NETWORK_EXCEPTION, "this node is stopping"))

@@ -1,0 +1,100 @@
+"""A real cluster for tests: three broker processes on this machine, each to be killed, stopped, paused and started again.
+
+The first node founds the cluster; the others find it through `controller.quorum.bootstrap.servers` and join the quorum
+by themselves. Internal topics have a replica on every node, up to three, as they would in production.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from ottla.client.errors import ClientError
+from ottla.client.raw.address import parse_address
+from ottla.client.raw.connection import Connection
+from ottla.server.local_cluster import settings_of_node
+from ottla.testing.embedded import HERE, Broker, BrokerFailed, Machine
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+
+JOIN_SECONDS_MAX: Final = 30.0
+ANSWER_SECONDS_MAX: Final = 5.0
+ASK_AGAIN_SECONDS: Final = 0.05
+LOG_CHARACTERS_MAX: Final = 4000
+
+
+class Cluster:
+    """Running brokers. Use `ottla.testing.cluster()` to get one."""
+
+    def __init__(self, nodes: list[Broker]) -> None:
+        self.nodes: Final = nodes
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.bootstrap_servers for node in self.nodes)
+
+    def node(self, node_id: int) -> Broker:
+        return next(node for node in self.nodes if node.id == node_id)
+
+    @property
+    def controller(self) -> Broker:
+        """The node that leads the metadata quorum just now."""
+        return self.node(self._quorum().leader_id)
+
+    def wait_joined(self) -> None:
+        """Until every node is a voter: before that, the death of the first would leave no quorum."""
+        deadline = time.monotonic() + JOIN_SECONDS_MAX
+        while len(self._quorum().current_voters) < len(self.nodes):
+            if time.monotonic() > deadline:
+                raise BrokerFailed(f"not every node joined within {JOIN_SECONDS_MAX} s; their logs:\n{self._logs()}")
+            time.sleep(ASK_AGAIN_SECONDS)
+
+    def _quorum(self) -> api.DescribeQuorumResponse.PartitionData:
+        kind = api.DescribeQuorumRequest
+        topic = kind.TopicData(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
+        deadline = time.monotonic() + JOIN_SECONDS_MAX
+        while time.monotonic() < deadline:
+            for node in self.nodes:
+                try:
+                    with Connection(
+                        parse_address(node.bootstrap_servers), client_id="ottla-testing", timeout_s=ANSWER_SECONDS_MAX
+                    ) as connection:
+                        described = connection.ask(
+                            ApiKey.DESCRIBE_QUORUM, kind(topics=[topic]), api.DescribeQuorumResponse
+                        )
+                except ClientError:
+                    continue
+                if described.error_code == 0 and described.topics[0].partitions[0].error_code == 0:
+                    return described.topics[0].partitions[0]
+            time.sleep(ASK_AGAIN_SECONDS)
+        raise BrokerFailed(f"the cluster has no controller; the logs of its nodes:\n{self._logs()}")
+
+    def _logs(self) -> str:
+        return "\n".join(f"-- node {node.id}\n{node.log[-LOG_CHARACTERS_MAX:]}" for node in self.nodes)
+
+
+@contextmanager
+def cluster(
+    nodes: int = 3,
+    *,
+    config: Mapping[str, object] | None = None,
+    configs: Mapping[int, Mapping[str, object]] | None = None,
+    machines: Mapping[int, Machine] | None = None,
+) -> Iterator[Cluster]:
+    """`nodes` brokers for the length of a `with` block, with ids from 1 on.
+
+    `config` takes Kafka's broker settings for all of them, `configs` for single nodes by id ({2: {"broker.rack": "b"}}).
+    `machines` says where each runs, if not just here.
+    """
+    with ExitStack() as stack:
+        started: list[Broker] = []
+        for node_id in range(1, nodes + 1):
+            first = started[0].bootstrap_servers if started else None
+            settings = {**settings_of_node(node_id, nodes, first), **(config or {}), **(configs or {}).get(node_id, {})}
+            node = Broker(config=settings, machine=(machines or {}).get(node_id, HERE))
+            stack.callback(node.close)
+            node.start()
+            started.append(node)
+        formed = Cluster(started)
+        formed.wait_joined()
+        yield formed

@@ -1,0 +1,104 @@
+"""What the in-sync replicas promise, when some of them are gone: five nodes, so that the quorum outlives two of them."""
+
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.chaos.writers import QUIET
+from tests.cluster.conftest import Report
+from tests.cluster.faults import killed, paused
+from tests.cluster.load import Load
+from tests.cluster.site import Site
+from tests.cluster.topics import NO_LEADER
+
+NODES: Final = 5
+ANSWER_SECONDS_MAX: Final = 20.0
+UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+
+
+def bystanders(site: Site, count: int) -> list[int]:
+    """Nodes that do not lead the quorum: what befalls them is only about the partition."""
+    return [node.id for node in site.cluster.nodes if node.id != site.controller()][:count]
+
+
+def write_once(site: Site, topic: str) -> KafkaError | None:
+    """What a producer that does not try again is told."""
+    answers: list[KafkaError | None] = []
+
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
+        answers.append(error)
+
+    producer = Producer({"bootstrap.servers": site.bootstrap, "acks": "all", "retries": 0, "linger.ms": 0, **QUIET})
+    producer.produce(topic, b"once", on_delivery=on_delivery)
+    assert producer.flush(ANSWER_SECONDS_MAX) == 0, "no answer"
+    return answers[0]
+
+
+def code(error: KafkaError | None) -> int:
+    return KafkaError.NO_ERROR if error is None else error.code()
+
+
+def test_scene_42_writes_are_refused_while_the_isr_is_below_its_minimum(site: Site, topic_name: str) -> None:
+    leader, follower = bystanders(site, 2)
+    site.topics.create_on(topic_name, [leader, follower], config={"min.insync.replicas": "2"})
+    with paused(site, follower):
+        assert code(write_once(site, topic_name)) == KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert code(write_once(site, topic_name)) == KafkaError.NOT_ENOUGH_REPLICAS
+    site.topics.wait_until(topic_name, lambda state: len(state.isr) == 2)
+    assert write_once(site, topic_name) is None
+
+
+def test_scene_43_the_isr_shrinks_its_leader_dies_and_nothing_is_lost(
+    site: Site, topic_name: str, report: Report
+) -> None:
+    first, second, third = bystanders(site, 3)
+    site.topics.create_on(topic_name, [first, second, third], config={"min.insync.replicas": "2"})
+    with Load(site.bootstrap, topic_name) as load:
+        site.node(third).kill()
+        site.topics.wait_until(topic_name, lambda state: state.isr == {first, second})
+        load.wait_for(100)
+        site.node(first).kill()
+        site.topics.wait_until(topic_name, lambda state: state.leader == second)
+        assert code(write_once(site, topic_name)) == KafkaError.NOT_ENOUGH_REPLICAS
+        site.node(third).start()
+        load.wait_for(100)
+        site.node(first).start()
+        site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+    report(load.require_clean())
+
+
+def test_scene_44_the_last_replica_dies_and_comes_back_with_everything(
+    site: Site, topic_name: str, report: Report
+) -> None:
+    last, other = bystanders(site, 2)
+    site.topics.create_on(topic_name, [last, other], config={"min.insync.replicas": "1"})
+    with Load(site.bootstrap, topic_name) as load:
+        with killed(site, other):
+            site.topics.wait_until(topic_name, lambda state: state.isr == {last})
+            load.wait_for(100)
+            site.node(last).kill()
+            site.topics.wait_until(topic_name, lambda state: state.leader == NO_LEADER)
+        # The other one is back, but may lack what the last one acknowledged: it must not lead (scene 47).
+        assert [state.leader for state in site.topics.states(topic_name)] == [NO_LEADER]
+        site.node(last).start()
+        load.wait_for(100)
+    report(load.require_clean())
+
+
+def test_scene_44_an_unclean_election_brings_the_partition_back_and_the_loss_is_counted(
+    site: Site, topic_name: str, report: Report
+) -> None:
+    last, other = bystanders(site, 2)
+    site.topics.create_on(topic_name, [last, other], config=UNCLEAN)
+    with Load(site.bootstrap, topic_name) as load:
+        site.node(other).kill()
+        site.topics.wait_until(topic_name, lambda state: state.isr == {last})
+        load.wait_for(100)
+    site.node(last).kill()
+    site.node(other).start()
+    site.topics.wait_until(topic_name, lambda state: state.leader == other)
+    site.node(last).start()
+    site.topics.wait_until(topic_name, lambda state: len(state.isr) == 2)
+    verdict = load.verdict()
+    assert verdict.violations["lost"] > 0, "the other one cannot have had what was written without it"
+    report(load.figures(verdict))

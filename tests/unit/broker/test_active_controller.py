@@ -1,0 +1,287 @@
+"""What the active controller notices by itself, and what it grants; in virtual time."""
+
+from uuid import UUID
+
+import pytest
+
+from ottla.base.errors import ApiError, ErrorCode
+from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
+from tests.unit.broker.controlled_cluster import CLUSTER_ID, play
+from tests.unit.metadata.cluster import broker_record, orders, topic_records
+
+SESSION_SECONDS = 9
+
+
+def registration(broker_id, incarnation=900, **changes):
+    request = api.BrokerRegistrationRequest
+    facts = {
+        "broker_id": broker_id,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": UUID(int=incarnation),
+        "features": [
+            request.Feature(name=name, min_supported_version=one.min_version, max_supported_version=one.max_version)
+            for name, one in SUPPORTED_FEATURES.items()
+        ],
+        "log_dirs": [UUID(int=9000 + broker_id)],
+        "previous_broker_epoch": 7,
+    }
+    return request(**{**facts, **changes})
+
+
+async def refusal(asking):
+    with pytest.raises(ApiError) as refused:
+        await asking
+    return refused.value.code
+
+
+# ---- brokers that are gone ----
+
+
+def test_a_silent_broker_is_fenced_when_its_session_ends():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(SESSION_SECONDS - 0.2, 1, 3)
+        assert cluster.fenced == []
+        await cluster.pass_seconds(1, 1, 3)
+        assert cluster.fenced == [2]
+        assert cluster.shown() == "1 | 1 3 | -"
+
+    play(scene, *topic_records("orders", replicas=(2, 1, 3)))
+
+
+def test_several_silent_brokers_are_fenced_together():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(SESSION_SECONDS + 1, 3)
+        assert cluster.fenced == [1, 2]
+        assert cluster.shown().startswith("3 | 3 | ")
+
+    play(scene, *orders((2, 1, 3), min_isr=2))
+
+
+def test_a_killed_process_is_fenced_at_once():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        assert cluster.peers.watched == [2, 3]
+        await cluster.pass_seconds(1, 1, 2, 3)
+        cluster.peers.kill(2)
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+        assert cluster.shown() == "1 | 1 3 | -"
+        assert cluster.peers.watched == [3]
+
+    play(scene, *topic_records("orders", replicas=(2, 1, 3)))
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_lost_connection_alone_fences_nobody(is_silent):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        if is_silent:
+            cluster.peers.silent.add(2)
+        cluster.peers.cut(2)
+        await cluster.pass_seconds(2, 1, 2, 3)
+        assert cluster.fenced == []
+        assert cluster.peers.watched == [2, 3]
+        assert cluster.peers.asked == [(2, ApiKey.API_VERSIONS)]
+        cluster.peers.kill(2)
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+def test_who_takes_over_finds_at_once_who_died_before():
+    async def scene(cluster):
+        cluster.peers.kill(2)
+        cluster.controller.take_over()
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+def test_a_broker_that_is_back_is_watched_again():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        cluster.peers.kill(2)
+        await cluster.pass_seconds(0.1)
+        cluster.peers.gone.clear()
+        epoch = await cluster.controller.register_broker(registration(2))
+        assert cluster.peers.watched == [3]
+        assert not (await cluster.heartbeat(2)).is_fenced
+        assert cluster.image.brokers[2].epoch == epoch
+        assert cluster.peers.watched == [2, 3]
+
+    play(scene)
+
+
+def test_a_commit_that_fails_is_tried_again_by_the_next_look():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        cluster.log.append_error = OSError("no space")
+        await cluster.pass_seconds(SESSION_SECONDS + 1, 1, 3)
+        assert cluster.fenced == []
+        cluster.log.append_error = None
+        await cluster.pass_seconds(1, 1, 3)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+def test_who_stepped_down_fences_nobody_and_answers_nobody():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        cluster.controller.step_down()
+        assert cluster.peers.watched == []
+        cluster.peers.kill(2)
+        await cluster.pass_seconds(2 * SESSION_SECONDS)
+        assert cluster.fenced == []
+        assert await refusal(cluster.heartbeat(1)) is ErrorCode.NOT_CONTROLLER
+        assert await refusal(cluster.controller.register_broker(registration(2))) is ErrorCode.NOT_CONTROLLER
+        cluster.controller.step_down()
+        cluster.controller.take_over()
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+# ---- registration ----
+
+
+def test_a_second_process_with_the_same_id_is_refused_while_the_first_is_heard():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.heartbeat(2)
+        refused = await refusal(cluster.controller.register_broker(registration(2)))
+        assert refused is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    play(scene)
+
+
+def test_a_process_started_anew_need_not_wait_for_the_old_session():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.heartbeat(2)
+        cluster.peers.cut(2)  # And the new process answers the probe.
+        await cluster.pass_seconds(0.1)
+        assert await cluster.controller.register_broker(registration(2)) == cluster.image.offset
+
+    play(scene)
+
+
+def test_the_controllers_own_broker_need_not_wait_for_itself():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.heartbeat(1)
+        assert await cluster.controller.register_broker(registration(1)) == cluster.image.offset
+
+    play(scene)
+
+
+def test_a_broker_of_another_cluster_is_refused():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        refused = await refusal(cluster.controller.register_broker(registration(2, cluster_id="theirs")))
+        assert refused is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+    play(scene)
+
+
+# ---- leaders ----
+
+NOBODY_LEFT = {"leader": -1, "isr": [], "min_isr": 2, "last_known_elr": [1, 2]}
+
+
+def test_the_longest_of_the_last_logs_leads_once_all_are_back():
+    async def scene(cluster):
+        cluster.peers.log_ends.update({(1, "orders", 0): (3, 90), (2, "orders", 0): (4, 80)})
+        cluster.controller.take_over()
+        await cluster.pass_seconds(1, 1, 3)
+        assert cluster.shown() == "- | - | -"
+        await cluster.heartbeat(2)
+        await cluster.pass_seconds(0.1)
+        assert cluster.shown() == "2 | 2 | -"
+
+    play(scene, *orders((1, 2, 3), **NOBODY_LEFT), broker_record(2, fenced=True))
+
+
+def test_nobody_leads_while_one_of_the_last_logs_is_not_known():
+    async def scene(cluster):
+        cluster.peers.log_ends[1, "orders", 0] = (3, 90)
+        cluster.controller.take_over()
+        await cluster.pass_seconds(5, 1, 2, 3)
+        assert cluster.shown() == "- | - | -"
+        cluster.peers.log_ends[2, "orders", 0] = (3, 91)
+        await cluster.pass_seconds(2, 1, 2, 3)
+        assert cluster.shown() == "2 | 2 | -"
+
+    play(scene, *orders((1, 2, 3), **NOBODY_LEFT))
+
+
+def test_what_a_predecessor_left_without_a_leader_gets_one():
+    async def scene(cluster):
+        assert cluster.shown() == "- | - | 2"
+        cluster.controller.take_over()
+        await cluster.pass_seconds(0.1)
+        assert cluster.shown() == "2 | 2 | -"
+
+    play(scene, *orders((1, 2), leader=-1, isr=[], eligible_leader_replicas=[2]))
+
+
+def test_an_unclean_election_takes_place_when_it_is_allowed():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(1, 1, 2)
+        assert cluster.shown() == "- | - | 3"
+        record = api.ConfigRecord(
+            resource_type=2, resource_name="orders", name="unclean.leader.election.enable", value="true"
+        )
+        await cluster.record(record)
+        await cluster.pass_seconds(0.1, 1, 2)
+        assert cluster.shown() == "1 | 1 | -"
+
+    lost = orders((1, 2, 3), leader=-1, isr=[], eligible_leader_replicas=[3])
+    play(scene, *lost, broker_record(3, fenced=True))
+
+
+@pytest.mark.parametrize(("is_enabled", "expected"), [("true", "1 | 1 2 | -"), ("false", "2 | 1 2 | -")])
+def test_leaders_go_back_to_the_preferred_replicas_in_time(is_enabled, expected):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(9, 1, 2, 3)
+        assert cluster.shown() == "2 | 1 2 | -"
+        await cluster.pass_seconds(2, 1, 2, 3)
+        assert cluster.shown() == expected
+
+    options = {"auto_leader_rebalance_enable": is_enabled, "leader_imbalance_check_interval_seconds": "10"}
+    play(scene, *orders((1, 2), leader=2), **options)
+
+
+# ---- what is asked for ----
+
+
+def test_what_is_asked_for_is_decided():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        elected = await cluster.controller.elect_leaders(api.ElectLeadersRequest(topic_partitions=None))
+        assert [topic.topic for topic in elected.replica_election_results] == ["orders"]
+        wanted = api.AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=[1, 3])
+        topic = api.AlterPartitionReassignmentsRequest.ReassignableTopic(name="orders", partitions=[wanted])
+        await cluster.controller.alter_reassignments(api.AlterPartitionReassignmentsRequest(topics=[topic]))
+        request = api.ListPartitionReassignmentsRequest(topics=None)
+        (moving,) = (await cluster.controller.list_reassignments(request)).topics
+        assert moving.partitions[0].adding_replicas == [3]
+        await cluster.controller.unregister_broker(api.UnregisterBrokerRequest(broker_id=2))
+        assert list(cluster.image.brokers) == [1, 3]
+        block = await cluster.controller.allocate_producer_ids(
+            api.AllocateProducerIdsRequest(broker_id=1, broker_epoch=7)
+        )
+        assert block == (0, 1000)
+        await cluster.controller.register_controller(api.ControllerRegistrationRequest(controller_id=1))
+        assert list(cluster.image.controllers) == [1]
+
+    play(scene, *orders((1, 2), leader=2))

@@ -1,0 +1,240 @@
+"""`ottla doctor`: each thing that it names, from evidence that anybody can read, and silence where all is well."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from ottla.base.types import TopicPartition
+from ottla.cli.cluster_state import ClusterState
+from ottla.cli.diagnosis import Finding, Severity, diagnose
+from ottla.cli.doctor import finding_view, looked_at
+from ottla.cli.evidence import (
+    Evidence,
+    HotPartition,
+    Look,
+    Stall,
+    StalledGroup,
+    group_stalls,
+    hot_partitions,
+)
+from ottla.client.cluster_states import BrokerState, LogDirectory, Reassignment
+from ottla.client.groups import GroupDescription, GroupMember
+from tests.unit.cli.clusters import cluster, partition, voter
+
+P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
+MEMBER = GroupMember(member_id="m", instance_id=None, client_id="till", host="10.0.0.7", partitions=(P0,))
+
+
+def disk(*, usable_bytes: int, error: str | None = None) -> LogDirectory:
+    sizes = {P0: 600, P1: 100, TopicPartition("audit", 0): 50}
+    return LogDirectory(path="/var/lib/ottla", error=error, total_bytes=1_000, usable_bytes=usable_bytes, sizes=sizes)
+
+
+def group(*members: GroupMember, state: str = "Stable") -> GroupDescription:
+    return GroupDescription(
+        group="payments", state=state, type="classic", assignor="", coordinator=1, members=tuple(members)
+    )
+
+
+def evidence(
+    state: ClusterState | None = None,
+    *,
+    directories: Mapping[int, Sequence[LogDirectory]] | None = None,
+    growth: Mapping[int, float] | None = None,
+    hot: Sequence[HotPartition] = (),
+    stalled: Sequence[StalledGroup] = (),
+    unreachable: Mapping[int, str] | None = None,
+    bootstrap_host: str = "host1",
+    throttled_topics: Sequence[str] = (),
+) -> Evidence:
+    return Evidence(
+        seconds=10.0,
+        state=state or cluster(partition(0, [1, 2, 3])),
+        directories=directories or {1: [disk(usable_bytes=500)]},
+        growth=growth or {},
+        hot=tuple(hot),
+        stalled=tuple(stalled),
+        group_count=len(stalled),
+        unreachable=unreachable or {},
+        bootstrap_hosts=(bootstrap_host,),
+        throttled_topics=tuple(throttled_topics),
+    )
+
+
+def only(found: list[Finding], kind: str, severity: Severity) -> Finding:
+    [finding] = found
+    assert (finding.kind, finding.severity) == (kind, severity)
+    assert finding.fix
+    assert finding_view(finding)
+    return finding
+
+
+def found_in(given: Evidence) -> list[Finding]:
+    return diagnose(given, stuck_after_s=60)
+
+
+def test_nothing_is_found_in_a_healthy_cluster() -> None:
+    assert found_in(evidence()) == []
+    assert looked_at(evidence()) == "3 brokers, 1 partition and 0 groups looked at for 10 s"
+
+
+@pytest.mark.parametrize(
+    ("usable_bytes", "severity", "share"), [(40, Severity.CRITICAL, "96%"), (200, Severity.WARNING, "80%")]
+)
+def test_a_disk_that_fills_up_is_named_with_what_fills_it_and_when(
+    usable_bytes: int, severity: Severity, share: str
+) -> None:
+    directories = {2: [disk(usable_bytes=usable_bytes)]}
+    finding = only(found_in(evidence(directories=directories, growth={2: 4.0})), "disk-full", severity)
+    assert finding.what == f"a disk of broker 2 is {share} full"
+    assert f"/var/lib/ottla: {usable_bytes} B of 1000 B left" in finding.evidence
+    assert "largest topics there: t 700 B, audit 50 B" in finding.evidence
+    assert finding.evidence[1].startswith("filling by 4 B/s: full in ")
+    assert "ottla topic config t --set retention.ms" in finding.fix[0]
+
+
+def test_a_directory_that_the_broker_gave_up_is_critical_whatever_is_free() -> None:
+    directories = {1: [disk(usable_bytes=500, error="KAFKA_STORAGE_ERROR")]}
+    finding = only(found_in(evidence(directories=directories)), "disk-full", Severity.CRITICAL)
+    assert "KAFKA_STORAGE_ERROR" in finding.evidence[0]
+
+
+def test_a_hot_partition_is_named_with_its_rate_its_key_and_a_broker_of_its_own() -> None:
+    hot = HotPartition(
+        partition=P0, bytes_per_second=10e6, others_bytes_per_second=1e6, key="customer-1", key_share=0.93
+    )
+    finding = only(found_in(evidence(hot=[hot])), "hot-partition", Severity.CRITICAL)
+    assert finding.what == "t-0 is a hot partition: 10 times the traffic of the other partitions of t"
+    assert "key 'customer-1' is in 93% of its last records" in finding.evidence
+    assert any("--isolate-leader t-0" in line for line in finding.fix)
+
+
+def test_hot_is_what_takes_many_times_the_traffic_of_its_siblings() -> None:
+    assert [each.partition for each in hot_partitions({P0: 1e6, P1: 1e5, P2: 1e5})] == [P0]
+    assert hot_partitions({P0: 1e6, P1: 9e5, P2: 1e5}) == []
+    assert hot_partitions({P0: 9e4, P1: 0, P2: 0}) == []  # Nobody notices.
+    assert hot_partitions({P0: 1e9}) == []  # A topic of one partition has no siblings.
+
+
+def stall(**changes: object) -> Stall:
+    usual = Stall(partition=P0, committed=40, end=1_040, end_grew=True, waited_s=600.0, member=MEMBER)
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+def test_a_stuck_group_with_members_is_named_with_who_holds_what_and_how_to_skip_a_record() -> None:
+    stalled = StalledGroup(description=group(MEMBER), stalls=(stall(),))
+    finding = only(found_in(evidence(stalled=[stalled])), "stuck-group", Severity.CRITICAL)
+    assert finding.what == "group payments is stuck: 1,000 records unread in 1 partition, and nothing committed"
+    assert finding.evidence == (
+        "committed offsets stood still for 10 s: t-0 at 40 of 1,040",
+        "the first unread record has waited for 10 m",
+        "producers write on: t-0",
+        "state Stable, 1 member; t-0 is held by till at 10.0.0.7",
+    )
+    assert "max.poll.interval.ms" in finding.fix[0]
+    assert "ottla group reset payments --topic t:0 --shift-by 1 --execute" in finding.fix[1]
+
+
+def test_a_group_that_nobody_reads_for_is_told_apart() -> None:
+    stalled = StalledGroup(description=group(state="Empty"), stalls=(stall(member=None),))
+    finding = only(found_in(evidence(stalled=[stalled])), "stuck-group", Severity.WARNING)
+    assert "nobody reads" in finding.fix[0]
+
+
+def test_a_rebalance_that_does_not_end_is_told_apart() -> None:
+    stalled = StalledGroup(description=group(MEMBER, state="PreparingRebalance"), stalls=(stall(),))
+    assert (
+        "rebalance does not end" in only(found_in(evidence(stalled=[stalled])), "stuck-group", Severity.CRITICAL).fix[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "end_grew", "is_named"),
+    [(59.0, True, False), (61.0, False, True), (None, True, True), (None, False, False)],
+)
+def test_a_short_wait_is_no_incident(waited_s: float | None, end_grew: bool, is_named: bool) -> None:
+    stalled = StalledGroup(description=group(MEMBER), stalls=(stall(waited_s=waited_s, end_grew=end_grew),))
+    assert bool(found_in(evidence(stalled=[stalled]))) is is_named
+
+
+def look(committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Look:
+    return Look(directories={}, groups={"payments": group(MEMBER)}, committed={"payments": committed}, ends=ends)
+
+
+def test_a_stall_is_unread_records_and_a_commit_that_did_not_move() -> None:
+    first = look({P0: 40, P1: 5, P2: 9}, {P0: 900, P1: 8, P2: 9})
+    second = look({P0: 40, P1: 6, P2: 9}, {P0: 1_040, P1: 8, P2: 9})
+    [found] = group_stalls("payments", first, second)
+    assert found == stall(waited_s=None)
+
+
+def test_a_commit_for_the_first_time_is_no_stall() -> None:
+    assert group_stalls("payments", look({}, {P0: 5}), look({P0: 1}, {P0: 5})) == []
+
+
+def test_partitions_in_trouble_are_told_by_how_bad_it_is() -> None:
+    state = cluster(
+        partition(0, [1, 2, 3], isr=[1, 2]),
+        partition(1, [1, 2, 3], isr=[1]),
+        partition(2, [3], isr=[3], leader=None),
+        fenced=[3],
+    )
+    assert [(finding.kind, finding.evidence[0]) for finding in found_in(evidence(state))] == [
+        ("offline-partitions", "t-2"),
+        ("below-min-isr", "t-1"),
+        ("under-replicated", "t-0"),
+        ("broker-down", "registered at host3:9092, and sends no heartbeats"),
+    ]
+
+
+def test_a_quorum_of_one_is_a_risk_among_many_brokers_and_none_alone() -> None:
+    many = evidence(cluster(partition(0, [1]), voters=[voter(1)]))
+    assert "1 voter among 3 brokers" in only(found_in(many), "small-quorum", Severity.WARNING).what
+    assert found_in(evidence(cluster(partition(0, [1]), racks=["a"]))) == []
+
+
+def test_a_voter_that_does_not_follow_is_named() -> None:
+    voters = [voter(1), voter(2, lag=5_000, caught_up_ms_ago=60_000), voter(3)]
+    finding = only(found_in(evidence(cluster(voters=voters))), "voter-behind", Severity.WARNING)
+    assert finding.evidence == ("5,000 records behind, last caught up 1 m ago",)
+
+
+def advertised(*hosts: str) -> ClusterState:
+    brokers = tuple(
+        BrokerState(id=node, host=host, port=9092, rack=None, is_fenced=False)
+        for node, host in enumerate(hosts, start=1)
+    )
+    return replace(cluster(), brokers=brokers)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "unreachable", "words"),
+    [
+        (("host1", "0.0.0.0"), {}, "no address that anybody can connect to"),
+        (("host1", "localhost"), {}, "take for themselves"),
+        (("host1", "host1"), {}, "so does broker 1"),
+        (("host1", "host2"), {2: "timed out"}, "nobody answers this machine: timed out"),
+    ],
+)
+def test_an_advertised_address_that_leads_nowhere_is_named(
+    hosts: tuple[str, ...], unreachable: dict[int, str], words: str
+) -> None:
+    found = found_in(evidence(advertised(*hosts), unreachable=unreachable))
+    finding = only(found, "advertised-listener", Severity.CRITICAL)
+    assert "broker 2" in finding.what
+    assert words in finding.evidence[0]
+
+
+def test_brokers_on_this_machine_may_advertise_it() -> None:
+    assert found_in(evidence(advertised("localhost"), bootstrap_host="localhost")) == []
+
+
+def test_a_throttle_that_somebody_forgot_is_named() -> None:
+    finding = only(found_in(evidence(throttled_topics=["t"])), "forgotten-throttle", Severity.WARNING)
+    assert "reassign throttle none" in finding.fix[0]
+
+
+def test_a_move_is_no_trouble() -> None:
+    moving = {P0: Reassignment(replicas=(1, 2, 3), adding=(3,), removing=())}
+    assert found_in(evidence(cluster(partition(0, [1, 2, 3], isr=[1, 2]), reassignments=moving))) == []
