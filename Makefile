@@ -12,7 +12,7 @@ ROUNDS ?= 50
 MINUTES ?= 10
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
+.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-cluster bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 25
@@ -55,9 +55,9 @@ format: $(INSTALLED)  ## Let ruff mend what it can
 sim: $(INSTALLED)  ## Simulated worlds: make sim SEEDS=1000, or one again: make sim SEED=42
 	$(BIN)/python -m sim --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
-conformance: $(INSTALLED)  ## Unmodified real clients against a real broker
+conformance: $(INSTALLED)  ## Unmodified real clients against a real broker, and against three
 	$(BIN)/python tools/conformance_clients.py
-	$(BIN)/python -m pytest tests/conformance $(PARALLEL)
+	$(BIN)/python -m pytest tests/conformance tests/cluster --ignore tests/cluster/chaos $(PARALLEL)
 
 conformance-suites: $(INSTALLED)  ## librdkafka's and kafka-python's own tests against Ottla (long): SUITE='librdkafka 0012'
 	$(BIN)/python tools/conformance_clients.py kafka
@@ -87,6 +87,10 @@ chaos-cluster: $(INSTALLED)  ## Every fault on every role of a cluster: make cha
 bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-cluster: $(INSTALLED)  ## Three nodes of Ottla beside three of Apache Kafka in one run (long; nothing else should run)
+	$(BIN)/python tools/conformance_clients.py kafka
+	$(BIN)/python -m benchmarks.cluster $(BENCH)
 
 bench-spark: $(INSTALLED)  ## Ottla on Spark beside Spark's official connector in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_spark.py

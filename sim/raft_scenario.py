@@ -8,6 +8,7 @@ someone thinks that it leads. When the faults stop, there must be a leader that 
 """
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -18,7 +19,7 @@ from ottla.raft.membership import changed_set
 from ottla.raft.messages import AddVoter, RemoveVoter
 from ottla.raft.state import Leader
 from ottla.raft.voters import Voter, VoterSet
-from sim.raft_cluster import RaftCluster, voter_set
+from sim.raft_cluster import HURRIED, RaftCluster, voter_set
 from sim.raft_peer import RaftPeer
 
 TROUBLE_MS: Final = 6_000
@@ -35,7 +36,9 @@ class RaftScenario:
         voter_count = shape.choice([1, 3, 3, 3, 5, 5])
         node_count = voter_count + shape.choice([0, 1, 2])
         self.node_ids: list[NodeId] = list(range(1, node_count + 1))
-        self.cluster = RaftCluster(seed, self.node_ids, voter_set(*self.node_ids[:voter_count]))
+        # Where nobody lets another go first, votes are split, and that is where epochs are contended for.
+        settings = replace(HURRIED, yield_ms=shape.choice([0, 0, HURRIED.yield_ms]))
+        self.cluster = RaftCluster(seed, self.node_ids, voter_set(*self.node_ids[:voter_count]), settings)
         self.chance = self.cluster.chance
         self.is_in_trouble = True
         self._append_count = 0

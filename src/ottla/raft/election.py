@@ -157,7 +157,7 @@ def may_grant_pre_vote(node: QuorumNode, request: Vote) -> bool:
 
 def _precedes(node: QuorumNode, role: Prospective, request: Vote) -> bool:
     """Whether this node, which asks as well, should rather be elected than the one that asks it; it may be, still."""
-    if request.candidate.node_id in role.rejected:
+    if node.settings.yield_ms == 0 or request.candidate.node_id in role.rejected:
         return False
     ours = (node.log.durable_end, -node.me.node_id)
     return ours > (request.log_end, -request.candidate.node_id)
@@ -165,9 +165,10 @@ def _precedes(node: QuorumNode, role: Prospective, request: Vote) -> bool:
 
 def _maybe_yield(node: QuorumNode) -> bool:
     """Not again for a while: who can never win must not keep us from standing for ever."""
-    if node.now_ms < node.yields_until_ms + node.settings.election_timeout_ms:
+    settings = node.settings
+    if settings.yield_ms == 0 or node.now_ms < node.yields_until_ms + settings.election_timeout_ms:
         return False
-    node.yields_until_ms = node.now_ms + round(node.settings.yield_ms * (1 + node.chance))
+    node.yields_until_ms = node.now_ms + round(settings.yield_ms * (1 + node.chance))
     if isinstance(node.role, Prospective):
         _on_lost(node, node.role)
         match node.role:

@@ -23,7 +23,7 @@ class RaftSettings:
     suspicion_jitter_ms: int = 20
     """Followers see a dead leader's connection reset at the same moment; the first to ask should be alone."""
     yield_ms: int = 200
-    """Long enough for an election with two fsyncs on a busy disk."""
+    """Who grants a pre-vote lets the other go first for so long: an election with two fsyncs on a busy disk. 0: nobody."""
 
     @property
     def check_quorum_timeout_ms(self) -> int:
