@@ -70,7 +70,7 @@ def session() -> Any:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "1g")
-        # Half the processor time of a short life: nothing is compiled for a long one.
+        # A short life: nothing is compiled for a long one.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.sql.codegen.wholeStage", "false")
         # A driver that died within its first write to the checkpoint leaves a file, which would stop all further ones.
