@@ -53,7 +53,10 @@ class Fetched(NamedTuple):
     @property
     def has_news(self) -> bool:
         entry = self.entry
-        return entry.sent_high_watermark != self.high_watermark or entry.sent_log_start_offset != self.log_start_offset
+        sent, high_watermark = entry.sent_high_watermark, self.high_watermark
+        if entry.session.replica is not None:  # What is committed beyond its end is nothing to a follower yet.
+            sent, high_watermark = min(sent, entry.fetch_offset), min(high_watermark, entry.fetch_offset)
+        return sent != high_watermark or entry.sent_log_start_offset != self.log_start_offset
 
 
 class Reader(NamedTuple):
@@ -90,7 +93,7 @@ async def read_entry(node: Node, reader: Reader, entry: FetchEntry, room: int, *
                 return _fetched(partition, reader, entry)._replace(diverging=diverging)
         if reader.rack and (nearest := _nearest_replica(node, partition, entry, reader.rack)) != NO_NODE:
             return _fetched(partition, reader, entry)._replace(preferred_replica=nearest)
-        if room <= 0 and not first:
+        if entry.fetch_offset == _readable_end(partition, reader) or (room <= 0 and not first):
             return _fetched(partition, reader, entry)
         return await _read(partition, reader, entry, min(room, entry.max_bytes), first=first)
     except ApiError as error:
@@ -137,7 +140,7 @@ async def _read_throttled(
 ) -> LogSlice | None:
     loop = asyncio.get_running_loop()
     if (rest_seconds := throttle.rest_seconds(loop.time())) > 0:
-        loop.call_later(rest_seconds, entry.on_partition_changed, 0)
+        entry.rest(rest_seconds)
         return None
     max_bytes = min(max_bytes, throttle.piece_bytes_max)
     records = await partition.read_to_end(entry.fetch_offset, max_bytes, min_one_batch=first)
@@ -152,12 +155,15 @@ def _fetched(
     records: LogSlice | None = None,
     aborted: list[AbortedTransaction] | None = None,
 ) -> Fetched:
-    high_watermark, stable, log = partition.high_watermark, partition.last_stable_offset, partition.log
+    start, stable = partition.log.log_start_offset, partition.last_stable_offset
+    end = _readable_end(partition, reader)
+    return Fetched(entry, 0, partition.high_watermark, start, records, stable, aborted, end)
+
+
+def _readable_end(partition: Partition, reader: Reader) -> Offset:
     if reader.replica is not None:
-        end = log.log_end_offset
-    else:
-        end = stable if reader.is_committed_only else high_watermark
-    return Fetched(entry, 0, high_watermark, log.log_start_offset, records, stable, aborted, end)
+        return partition.log.log_end_offset
+    return partition.last_stable_offset if reader.is_committed_only else partition.high_watermark
 
 
 def _nearest_replica(node: Node, partition: Partition, entry: FetchEntry, rack: str) -> NodeId:

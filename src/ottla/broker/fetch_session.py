@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
+from ottla.base.lazy_timer import LazyTimer
 from ottla.base.types import NO_EPOCH, NO_OFFSET, LeaderEpoch, NodeId, Offset
 from ottla.replica.partition import Partition
 from ottla.wire.hot import TopicKey
@@ -40,6 +41,7 @@ class FetchEntry:
     """One partition that a client wants. Watches its partition and puts itself on the session's list when that changes."""
 
     __slots__ = (
+        "_rest_timer",
         "current_leader_epoch",
         "fetch_offset",
         "index",
@@ -68,11 +70,13 @@ class FetchEntry:
         """Whether the partition knows how far this follower has come."""
         self.sent_high_watermark: Offset = -1
         self.sent_log_start_offset: Offset = -1
+        self._rest_timer: asyncio.TimerHandle | None = None
 
     def bind(self, partition: Partition | None) -> None:
         if partition is not self.partition:
             if self.partition is not None:
                 self.partition.unwatch(self)
+                self._end_rest()
             if partition is not None:
                 partition.watch(self, end=self.session.replica is not None)
             self.partition = partition
@@ -81,15 +85,31 @@ class FetchEntry:
     def on_partition_changed(self, appended_bytes: int) -> None:
         self.session.on_entry_changed(self, appended_bytes)
 
+    def rest(self, seconds: float) -> None:
+        """Nothing is read for it until then: a throttle holds it back."""
+        if self._rest_timer is None:
+            self._rest_timer = asyncio.get_running_loop().call_later(seconds, self._on_rested)
+
+    def _on_rested(self) -> None:
+        self._rest_timer = None
+        self.on_partition_changed(0)
+
+    def _end_rest(self) -> None:
+        """An entry that its session has forgotten must not come back on the list: its offset is an old one."""
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
+
     def on_watermark_moved(self) -> None:
         self.session.on_news(self)
 
 
 class FetchSession:
     __slots__ = (
+        "_deadline",
         "_is_news_ripe",
         "_missing_bytes",
-        "_news_timer",
+        "_news",
         "_waiter",
         "by_topic_id",
         "due",
@@ -108,8 +128,9 @@ class FetchSession:
         self.due: dict[FetchEntry, None] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._missing_bytes = 0
-        self._news_timer: asyncio.TimerHandle | None = None
         self._is_news_ripe = False
+        self._deadline = LazyTimer(self.interrupt)
+        self._news = LazyTimer(self._on_news_ripe)
 
     def want(self, topic: TopicKey, index: int) -> FetchEntry:
         key = (topic, index)
@@ -136,8 +157,8 @@ class FetchSession:
     def on_news(self, entry: FetchEntry) -> None:
         """Something to tell, but not at once."""
         self.due[entry] = None
-        if self._waiter is not None and self._news_timer is None:
-            self._news_timer = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._on_news_ripe)
+        if self._waiter is not None and self._news.deadline is None:
+            self._news.set(asyncio.get_running_loop().time() + NEWS_SECONDS)
 
     def _on_news_ripe(self) -> None:
         self._is_news_ripe = True
@@ -147,36 +168,33 @@ class FetchSession:
         """Until about `missing_bytes` more became readable, something else changed, or the time is over. Returns whether
         news have waited long enough; `has_news` when there are some already."""
         loop = asyncio.get_running_loop()
+        now = loop.time()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiter, self._missing_bytes, self._is_news_ripe = waiter, missing_bytes, False
-        timer = loop.call_later(timeout_seconds, _finish, waiter)
+        self._deadline.set(now + timeout_seconds)
         if has_news:
-            self._news_timer = loop.call_later(NEWS_SECONDS, self._on_news_ripe)
+            self._news.set(now + NEWS_SECONDS)
         try:
             await waiter
         finally:
-            timer.cancel()
-            if self._news_timer is not None:
-                self._news_timer.cancel()
-                self._news_timer = None
+            self._deadline.clear()
+            self._news.clear()
             self._waiter = None
         return self._is_news_ripe
 
     def interrupt(self) -> None:
         """Whoever waits looks again: the node stops, say."""
-        if self._waiter is not None:
-            _finish(self._waiter)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def close(self) -> None:
+        self.interrupt()
+        self._deadline.cancel()
+        self._news.cancel()
         for entry in self.entries.values():
             entry.bind(None)
         self.entries.clear()
         self.due.clear()
-
-
-def _finish(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 class FetchSessions:
@@ -191,7 +209,6 @@ class FetchSessions:
     def create(self, *, by_topic_id: bool, replica: Replica | None = None) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
             _, oldest = self._sessions.popitem(last=False)
-            oldest.interrupt()
             oldest.close()
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:

@@ -10,10 +10,11 @@ import errno
 import logging
 from bisect import insort
 from collections import deque
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.lazy_timer import LazyTimer
 from ottla.base.types import Offset, TopicId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.partition_log import PartitionLog, SidecarsUnsaved
@@ -26,8 +27,21 @@ logger = logging.getLogger(__name__)
 FLUSH_TIMER_MS_MAX: Final = 7 * 24 * 3600 * 1000  # Beyond a week there is no point in a timer.
 
 
+class _CommitWaiter(NamedTuple):
+    offset: Offset
+    future: "asyncio.Future[None]"
+    deadline: float | None
+
+
 class CommittingPartition(ReadablePartition):
-    __slots__ = ("_commit_waiters", "_flush_task", "_flush_timer", "is_short_of_replicas", "leadership")
+    __slots__ = (
+        "_commit_deadline",
+        "_commit_waiters",
+        "_flush_task",
+        "_flush_timer",
+        "is_short_of_replicas",
+        "leadership",
+    )
 
     def __init__(
         self,
@@ -44,7 +58,8 @@ class CommittingPartition(ReadablePartition):
         )
         self.leadership: Leadership | None = None  # While others follow us.
         self.is_short_of_replicas = False  # Of what acks=all asks for (min.insync.replicas).
-        self._commit_waiters: deque[tuple[Offset, asyncio.Future[None]]] | None = None
+        self._commit_waiters: deque[_CommitWaiter] | None = None
+        self._commit_deadline: LazyTimer | None = None
         self._flush_task: asyncio.Task[None] | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
 
@@ -129,8 +144,8 @@ class CommittingPartition(ReadablePartition):
         invariant(end >= self.high_watermark, "the high watermark never goes back", end=end, was=self.high_watermark)
         self.high_watermark = end
         waiters = self._commit_waiters
-        while waiters and waiters[0][0] < end:
-            _, future = waiters.popleft()
+        while waiters and waiters[0].offset < end:
+            future = waiters.popleft().future
             if not future.done():
                 future.set_result(None)
         if self._watchers or self._end_watchers:
@@ -138,12 +153,13 @@ class CommittingPartition(ReadablePartition):
 
     def _fail_commit_waiters(self, error: ApiError) -> None:
         waiters, self._commit_waiters = self._commit_waiters, None
-        for _, future in waiters or ():
-            if not future.done():
-                future.set_exception(error)
+        for waiter in waiters or ():
+            if not waiter.future.done():
+                waiter.future.set_exception(error)
 
-    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
-        """None when the record at `offset` is committed already, else a future of that.
+    def committed(self, offset: Offset, timeout_seconds: float | None = None) -> asyncio.Future[None] | None:
+        """None when the record at `offset` is committed already, else a future of that; REQUEST_TIMED_OUT where it takes
+        longer than `timeout_seconds`.
 
         `ApiError` where we do not lead any more: at that offset there may soon be something else.
         """
@@ -151,15 +167,43 @@ class CommittingPartition(ReadablePartition):
             self._require_leading()
         if offset < self.high_watermark:
             return None
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_seconds is None else loop.time() + timeout_seconds
+        waiter = _CommitWaiter(offset, loop.create_future(), deadline)
         waiters = self._commit_waiters
         if waiters is None:
             waiters = self._commit_waiters = deque()
-        if waiters and offset < waiters[-1][0]:  # A batch that came twice waits for the first one's offset.
-            insort(waiters, (offset, future), key=lambda waiter: waiter[0])
+        if waiters and offset < waiters[-1].offset:  # A batch that came twice waits for the first one's offset.
+            insort(waiters, waiter, key=lambda waiter: waiter.offset)
         else:
-            waiters.append((offset, future))
-        return future
+            waiters.append(waiter)
+        if deadline is not None:
+            self._note_deadline(deadline)
+        return waiter.future
+
+    def _note_deadline(self, deadline: float) -> None:
+        timer = self._commit_deadline
+        if timer is None:
+            timer = self._commit_deadline = LazyTimer(self._on_commit_deadline)
+        if timer.deadline is None or deadline < timer.deadline:
+            timer.set(deadline)
+
+    def _on_commit_deadline(self) -> None:
+        """Who waited too long is told so; the others go on waiting."""
+        now = asyncio.get_running_loop().time()
+        waiters, left = self._commit_waiters or (), deque[_CommitWaiter]()
+        for waiter in waiters:
+            if waiter.future.done():
+                continue
+            if waiter.deadline is None or waiter.deadline > now:
+                left.append(waiter)
+            else:
+                reason = f"{self.topic_partition}: not committed in time"
+                waiter.future.set_exception(ApiError(ErrorCode.REQUEST_TIMED_OUT, reason))
+        self._commit_waiters = left
+        deadlines = [waiter.deadline for waiter in left if waiter.deadline is not None]
+        if deadlines:
+            self._note_deadline(min(deadlines))
 
     # -- refusals ----------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ from struct import Struct
 from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
+from ottla.base.continuation import Continuation
 from ottla.base.errors import ApiError, ProtocolError, invariant
-from ottla.base.resume import resume
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.request_memory import SCRATCH_BYTES, RequestMemory, Scratch, reserve_space
 
@@ -73,7 +73,7 @@ class Service(Protocol):
 class _Pending:
     """An unanswered request that had to wait."""
 
-    __slots__ = ("api_key", "committed", "done", "held_bytes", "parts", "task")
+    __slots__ = ("api_key", "committed", "done", "held_bytes", "parts", "rest")
 
     def __init__(self, api_key: int) -> None:
         self.api_key = api_key
@@ -81,7 +81,7 @@ class _Pending:
         self.committed: asyncio.Future[None] | None = None  # What an answer that is ready waits for.
         self.held_bytes = 0  # Of a receive buffer that was left to it.
         self.parts: Parts | None = None
-        self.task: asyncio.Task[Parts | None] | None = None
+        self.rest: Continuation[Parts | None] | None = None  # Of its handler.
 
     def is_overlapped_by(self, api_key: int) -> bool:
         """Whether a request of that kind may start before this one is answered."""
@@ -343,32 +343,32 @@ class Connection:
     ) -> _Pending:
         pending = _Pending(context.api_key)
         self._pending.append(pending)
-        pending.task = asyncio.get_running_loop().create_task(
-            resume(coroutine, waits_on), name=f"request {context.api_key}"
+        pending.rest = Continuation(
+            coroutine, waits_on, lambda parts, error: self._on_finished(pending, context, parts, error)
         )
-        pending.task.add_done_callback(lambda task: self._on_done(pending, context, task))
         return pending
 
-    def _on_done(self, pending: _Pending, context: RequestContext, task: "asyncio.Task[Parts | None]") -> None:
-        pending.task = None
+    def _on_finished(
+        self, pending: _Pending, context: RequestContext, parts: Parts | None, error: BaseException | None
+    ) -> None:
+        pending.rest = None
         self._memory.release(pending.held_bytes)
-        if task.cancelled() or self.closed:
+        if self.closed:
             return
-        error = task.exception()
+        if error is not None:
+            self._on_failed(error)
+        elif context.committed is not None:
+            self._await_commit(pending, parts, context.committed)
+        else:
+            pending.done, pending.parts = True, parts
+            self._send_done()
+
+    def _on_failed(self, error: BaseException) -> None:
         if isinstance(error, ProtocolError | ApiError):
             self._refuse(str(error))
             return
-        if error is not None:
-            if not isinstance(error, Exception):
-                raise error
-            logger.error("request failed; closing the connection", exc_info=error, extra={"peer": str(self.peer)})
-            self.close()
-            return
-        if context.committed is not None:
-            self._await_commit(pending, task.result(), context.committed)
-            return
-        pending.done, pending.parts = True, task.result()
-        self._send_done()
+        logger.error("request failed; closing the connection", exc_info=error, extra={"peer": str(self.peer)})
+        self.close()
 
     def _send_done(self) -> None:
         queue = self._pending
@@ -438,8 +438,8 @@ class Connection:
             self._memory.release(self._own)
             self._own = 0
         for pending in self._pending:
-            if pending.task is not None:
-                pending.task.cancel()
+            if pending.rest is not None:
+                pending.rest.cancel()
         self._pending.clear()
         self._out.clear()
         self._view = self._scratch.view  # The buffer goes now, not when a collector finds what is left of us.

@@ -87,18 +87,20 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                 continue
             if isinstance(appended, AppendResult):
                 outcomes.append(_produced(index, appended, partition))
-                if call.acks == ACKS_ALL and (committed := partition.committed(appended.last_offset)) is not None:
-                    commits.append((_Slot(outcomes, len(outcomes) - 1, partition), committed))
+                if call.acks == ACKS_ALL:
+                    committed = partition.committed(appended.last_offset, max(call.timeout_ms, 0) / 1000)
+                    if committed is not None:
+                        commits.append((_Slot(outcomes, len(outcomes) - 1, partition), committed))
             else:
                 outcomes.append(Produced(index, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1))
                 appends.append((_Slot(outcomes, len(outcomes) - 1, partition), appended))
     if appends:
         may_be_refused = True
-        await _wait_appended(appends, commits, call.acks, context.api_version)
+        await _wait_appended(appends, commits, call, context.api_version)
     context.holds_frame = False
     if commits:
         may_be_refused = True
-        await _wait_committed(commits, call.timeout_ms)
+        await _wait_committed(commits)
     if call.acks == 0:
         _close_on_error(answers)
         return None
@@ -152,7 +154,7 @@ def _close_on_error(answers: Answers) -> None:
                 raise ApiError(ErrorCode(produced.error_code), f"acks=0 produce to {topic!r}: {produced.error_message}")
 
 
-async def _wait_appended(appends: Appends, commits: Commits, acks: int, api_version: int) -> None:
+async def _wait_appended(appends: Appends, commits: Commits, call: ProduceCall, api_version: int) -> None:
     await asyncio.wait([appended for _, appended in appends])
     for slot, appended in appends:
         outcomes, place, partition = slot
@@ -160,18 +162,19 @@ async def _wait_appended(appends: Appends, commits: Commits, acks: int, api_vers
         if error is None:
             result = appended.result()
             outcomes[place] = _produced(outcomes[place].partition, result, partition)
-            if acks == ACKS_ALL:
-                _wait_for_commit(slot, result, commits)
+            if call.acks == ACKS_ALL:
+                _wait_for_commit(slot, result, commits, call.timeout_ms)
         elif isinstance(error, ApiError):
             outcomes[place] = _refused(outcomes[place].partition, _for_producer(error, api_version))
         else:
             raise error
 
 
-def _wait_for_commit(slot: _Slot, result: AppendResult, commits: Commits) -> None:
+def _wait_for_commit(slot: _Slot, result: AppendResult, commits: Commits, timeout_ms: int) -> None:
     outcomes, place, partition = slot
     try:
-        if (committed := partition.committed(result.last_offset)) is not None:
+        committed = partition.committed(result.last_offset, max(timeout_ms, 0) / 1000)
+        if committed is not None:
             commits.append((slot, committed))
     except ApiError as error:  # We lead no more.
         outcomes[place] = _refused(outcomes[place].partition, error)
@@ -189,20 +192,12 @@ def _for_producer(error: ApiError, api_version: int) -> ApiError:
     return error if code is error.code else ApiError(code, error.message)
 
 
-async def _wait_committed(commits: Commits, timeout_ms: int) -> None:
-    await asyncio.wait([committed for _, committed in commits], timeout=max(timeout_ms, 0) / 1000)
-    for (outcomes, place, partition), committed in commits:
-        index = outcomes[place].partition
-        if not committed.done():
-            committed.cancel()
-            late = ApiError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{partition.topic_partition}: not committed in {timeout_ms} ms"
-            )
-            outcomes[place] = _refused(index, late)
-        elif (error := committed.exception()) is not None:
-            if not isinstance(error, ApiError):
-                raise error
-            outcomes[place] = _refused(index, error)
+async def _wait_committed(commits: Commits) -> None:
+    for (outcomes, place, _), committed in commits:
+        try:
+            await committed
+        except ApiError as error:
+            outcomes[place] = _refused(outcomes[place].partition, error)
 
 
 APIS: Final[dict[int, Api]] = {
