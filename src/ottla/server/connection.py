@@ -1,11 +1,5 @@
 """One client connection without its socket: bytes in, requests started, answers out in order.
 
-Receiving. Small requests are parsed in a scratch buffer that all connections share, so an idle connection owns no buffer.
-A request that does not fit moves to a buffer of the connection's own. A large one moves once: what it declares is address
-space, and memory only as far as bytes arrived (`_grow`). A Produce handler writes the received bytes to the log from where
-they lie; if it must wait while it still needs them, the connection leaves it the buffer and goes on with another
-(`_leave_buffer`).
-
 Order. Answers leave in the order of their requests. A Produce may start while earlier ones of the connection still wait
 for their commit, because a partition keeps the order of its appends, and so may an OffsetCommit behind others that are
 decided; any other request waits until the earlier ones are answered, as in Kafka.
@@ -28,38 +22,20 @@ from ottla.base.clock import Clock
 from ottla.base.continuation import Continuation
 from ottla.base.errors import ApiError, ProtocolError, invariant
 from ottla.broker.request import Parts, Peer, RequestContext
-from ottla.server.request_memory import SCRATCH_BYTES, RequestMemory, Scratch, reserve_space
+from ottla.server.receiving_connection import ReceivingConnection, Transport
+from ottla.server.request_memory import RequestMemory, Scratch
 
 logger = logging.getLogger(__name__)
 
 TURN_SECONDS_MAX: Final = 0.005  # Then the rest of what one client has pipelined waits for the others' turns.
 IN_FLIGHT_MAX: Final = 64  # Answers keep order: one slow commit may hold back at most this many.
 OUTPUT_BACKLOG_BYTES_MAX: Final = 1 << 20  # A client that does not read gets no further answers computed.
-FIRST_READ_BYTES: Final = 64 << 10  # Enough for any small request, little to move when a large one begins in it.
-LARGE_REQUEST_BYTES: Final = 128 << 10  # Up to here a request is received whatever memory others take.
-GROWTH_BYTES_MAX: Final = 1 << 20  # What one step of a large request may take: also one read, so that others get on.
-PROGRESS_BYTES_MIN: Final = 64 << 10  # So much of one request is as good as a request: its connection is in use.
-BUFFER_KEPT_BYTES_MAX: Final = 4 << 20  # A larger receive buffer goes back to the system after its request.
 SIZE: Final = Struct(">i")
 _HEAD: Final = Struct(">ih")
 _PRODUCE: Final = 0
 _FETCH: Final = 1
 _OFFSET_COMMIT: Final = 8
 _REQUEST_BYTES_MIN: Final = 8  # api key, version, correlation id
-
-
-class Transport(Protocol):
-    def write(self, parts: Parts) -> None: ...
-
-    def backlog_bytes(self) -> int: ...
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def call_soon(self, callback: Callable[[], None]) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class Service(Protocol):
@@ -90,11 +66,10 @@ class _Pending:
         return api_key == _OFFSET_COMMIT and self.committed is not None
 
 
-class Connection:
+class Connection(ReceivingConnection):
     __slots__ = (
-        "_clock", "_end", "_expected", "_holder", "_is_yielding", "_memory", "_noted_bytes", "_on_closed", "_out",
-        "_own", "_paused", "_pending", "_request_bytes_max", "_scratch", "_service", "_start", "_transport", "_view",
-        "can_answers_wait", "closed", "draining", "last_active", "peer",
+        "_is_yielding", "_on_closed", "_out", "_pending", "_request_bytes_max", "_service", "can_answers_wait",
+        "closed", "draining", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -109,67 +84,20 @@ class Connection:
         request_bytes_max: int,
         on_closed: Callable[["Connection"], None],
     ) -> None:
+        super().__init__(transport=transport, clock=clock, scratch=scratch, memory=memory)
         self.peer = peer
-        self._transport = transport
         self._service = service
-        self._clock = clock
-        self._scratch = scratch
-        self._memory = memory
         self._request_bytes_max = request_bytes_max
-        self._view: memoryview = scratch.view
-        self._own: int = 0  # How much of the connection's own buffer may be filled; 0 while it uses the scratch.
-        self._start = 0  # The first byte not handled yet.
-        self._end = 0  # The first byte not received yet.
-        self._expected = 0  # Size of the request being received, with its prefix, once known.
-        self._noted_bytes = 0  # How much of it was there when it last got on.
         self._pending: deque[_Pending] = deque()
         self._out: Parts = []
-        self._paused = False
         self._is_yielding = False
-        self._holder: _Pending | None = None  # The last request that waits and needs the buffer it came in.
         self._on_closed = on_closed
         self.can_answers_wait = False
         """Those of the last request: to the end of the loop's turn (turn_end.py)."""
         self.closed = False
         self.draining = False
-        self.last_active = clock.monotonic()
 
-    # -- receiving ---------------------------------------------------------------------------------------------------
-
-    @property
-    def must_grow(self) -> bool:
-        """Whether the next read needs a buffer larger than any small request does: that is what memory is bounded for."""
-        return self._end == self._own >= LARGE_REQUEST_BYTES
-
-    @property
-    def holds_half_request(self) -> bool:
-        """Whether part of one takes memory and its peer owes the rest; a whole one waits only while we are paused."""
-        return self._end > self._start and not self._paused
-
-    def note_progress(self) -> None:
-        """Called by the sweep: a request of which enough arrived since the last time keeps its connection active."""
-        received_bytes = self._end - self._start
-        gained_bytes = received_bytes - self._noted_bytes  # Below zero: of another request.
-        if not 0 <= gained_bytes < PROGRESS_BYTES_MIN:
-            self._noted_bytes = received_bytes
-        if gained_bytes >= PROGRESS_BYTES_MIN:
-            self.last_active = self._clock.monotonic()
-
-    def get_buffer(self) -> memoryview:
-        if not self._own:
-            self._view = self._scratch.view
-            return self._view
-        if self._end == 0:
-            return self._view[:FIRST_READ_BYTES]
-        if self._end == self._own:
-            self._grow()
-        # Stopping at the end of a large request leaves nothing of the next one to move.
-        limit = (
-            min(self._own, max(self._start + self._expected, self._end + 1))
-            if self._expected > FIRST_READ_BYTES
-            else self._own
-        )
-        return self._view[self._end : limit]
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def buffer_updated(self, count: int) -> None:
         self._end += count
@@ -215,67 +143,6 @@ class Connection:
             return False
         self._pause()
         return True
-
-    def _keep_rest(self, view: memoryview) -> None:
-        """Leaves `_start` and the rest of the bytes where the next read continues."""
-        rest = self._end - self._start
-        if self._holder is not None:
-            self._leave_buffer(self._holder)
-        elif self._own:
-            if rest == 0:
-                self._start = self._end = 0
-                self._memory.finished(self._transport)
-                if self._own <= FIRST_READ_BYTES or self._own > BUFFER_KEPT_BYTES_MAX:
-                    self._drop_buffer()
-            elif self._start and self._end == self._own:
-                view[:rest] = bytes(view[self._start : self._end])
-                self._start, self._end = 0, rest
-            return
-        if rest:
-            self._adopt(view[self._start : self._end], capacity=max(rest, min(2 * rest + 512, FIRST_READ_BYTES)))
-        else:
-            self._start = self._end = 0
-            self._view = self._scratch.view
-
-    def _leave_buffer(self, holder: _Pending) -> None:
-        """`holder` keeps the buffer, perhaps with earlier ones: it counts until the one that began last is answered."""
-        self._holder = None
-        if self._own:
-            holder.held_bytes, self._own = self._own, 0
-            self._memory.finished(self._transport)
-        else:
-            holder.held_bytes = SCRATCH_BYTES
-            self._memory.reserve(SCRATCH_BYTES)
-            self._scratch.renew()
-
-    def _adopt(self, content: memoryview, capacity: int) -> None:
-        buffer = memoryview(bytearray(capacity))
-        buffer[: len(content)] = content
-        self._memory.reserve(capacity)
-        self._own = capacity
-        self._view = buffer
-        self._start, self._end = 0, len(content)
-
-    def _grow(self) -> None:
-        """Makes room behind what was received, which begins at the start of the buffer."""
-        if self._expected <= FIRST_READ_BYTES:
-            self._memory.release(self._own)
-            self._adopt(self._view[: self._end], capacity=max(FIRST_READ_BYTES, self._end + 1))
-            return
-        needed = max(self._expected, self._end + 1)
-        if needed > len(self._view):
-            space = reserve_space(max(needed, BUFFER_KEPT_BYTES_MAX))
-            space[: self._end] = self._view[: self._end]
-            self._view = space
-        wanted = min(max(2 * self._own, LARGE_REQUEST_BYTES), self._own + GROWTH_BYTES_MAX, len(self._view))
-        growth = wanted - self._own
-        self._memory.reserve(growth)
-        self._own += growth
-
-    def _drop_buffer(self) -> None:
-        self._memory.release(self._own)
-        self._own = 0
-        self._view = self._scratch.view
 
     def release_idle_buffer(self) -> None:
         """Called by the sweep: a connection that went quiet gives its buffer back."""

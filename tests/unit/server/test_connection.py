@@ -11,14 +11,8 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError
 from ottla.broker.request import Parts, Peer, RequestContext
-from ottla.server.connection import (
-    FIRST_READ_BYTES,
-    IN_FLIGHT_MAX,
-    LARGE_REQUEST_BYTES,
-    OUTPUT_BACKLOG_BYTES_MAX,
-    PROGRESS_BYTES_MIN,
-    Connection,
-)
+from ottla.server.connection import IN_FLIGHT_MAX, OUTPUT_BACKLOG_BYTES_MAX, Connection
+from ottla.server.receiving_connection import FIRST_READ_BYTES, LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
 from ottla.server.request_memory import RequestMemory, Scratch
 
 HEAD = Struct(">hhi")

@@ -235,9 +235,11 @@ def test_a_connection_that_ended_idle_is_made_anew(play: Callable[[Scene], None]
 
 def test_a_time_out_is_no_lost_peer_and_does_not_jam_those_that_come_after(play: Callable[[Scene], None]) -> None:
     async def scene() -> None:
-        is_silent = True
+        is_silent = False
         broker = await ScriptedBroker(lambda head, _: None if is_silent else api.HeartbeatResponse()).start()
         peers = peers_at(broker.port)
+        await beat(peers)
+        is_silent = True
         behind = asyncio.ensure_future(beat(peers))
         with pytest.raises(ApiError, match="no answer in time") as raised:
             await beat(peers, timeout_seconds=0.01)

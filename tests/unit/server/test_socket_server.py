@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.request import Parts, Peer, RequestContext
-from ottla.server.connection import LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
 from ottla.server.connection_limit import ConnectionLimit
 from ottla.server.real_workers import RealWorkers
+from ottla.server.receiving_connection import LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
 from ottla.server.socket_server import REFUSAL_LINE_SECONDS, STALLED_SECONDS_MAX, WAITING_SECONDS_MAX, SocketServer
 from tests.unit.fakes import FakeClock
 
