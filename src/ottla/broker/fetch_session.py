@@ -166,7 +166,8 @@ class FetchSession:
 
     async def wait_for(self, missing_bytes: int, timeout_seconds: float, *, has_news: bool = False) -> bool:
         """Until about `missing_bytes` more became readable, something else changed, or the time is over. Returns whether
-        news have waited long enough; `has_news` when there are some already."""
+        news have waited long enough; `has_news` when there are some already. Whoever waits here already looks again."""
+        self.interrupt()
         loop = asyncio.get_running_loop()
         now = loop.time()
         waiter: asyncio.Future[None] = loop.create_future()
@@ -177,10 +178,15 @@ class FetchSession:
         try:
             await waiter
         finally:
-            self._deadline.clear()
-            self._news.clear()
-            self._waiter = None
+            if self._waiter is waiter:
+                self._deadline.clear()
+                self._news.clear()
+                self._waiter = None
         return self._is_news_ripe
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._waiter is not None
 
     def interrupt(self) -> None:
         """Whoever waits looks again: the node stops, say."""
@@ -234,7 +240,8 @@ class FetchSessions:
         self._waiting[session] = None
 
     def end_wait(self, session: FetchSession) -> None:
-        self._waiting.pop(session, None)
+        if not session.is_awaited:
+            self._waiting.pop(session, None)
 
     def interrupt_all(self) -> None:
         for session in tuple(self._waiting):

@@ -277,6 +277,27 @@ def test_a_fetch_of_nothing_is_answered_at_once(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("epoch", [2, 0], ids=["goes on", "starts anew"])
+def test_a_session_taken_over_by_another_connection_answers_both(tmp_path: Path, epoch: int) -> None:
+    """A client that reconnects: its old long poll is in nobody's way, and ends."""
+
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t")
+        session_id = await open_session(node, "t", {0: 0}, BY_NAME)
+        request = fetch_request("t", {}, session=(session_id, 1), max_wait_ms=60_000)
+        old = asyncio.create_task(node.ask(ApiKey.FETCH, request, BY_NAME))
+        await asyncio.sleep(0.01)
+        request = fetch_request("t", {0: 0} if epoch == 0 else {}, session=(session_id, epoch), max_wait_ms=60_000)
+        new = asyncio.create_task(node.ask(ApiKey.FETCH, request, BY_NAME))
+        assert partitions_of(await asyncio.wait_for(old, 5)) == {}
+        await asyncio.sleep(0.01)
+        assert not new.done()
+        await node.produce("t", b"now")
+        assert values_of(partitions_of(await asyncio.wait_for(new, 5))[0].records) == [b"now"]
+
+    play(tmp_path, scene)
+
+
 def test_sessions_are_bounded(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")

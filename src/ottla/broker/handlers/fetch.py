@@ -126,6 +126,7 @@ async def _read_or_wait(
     node: Node, session: FetchSession, request: api.FetchRequest, reader: Reader, *, full: bool
 ) -> list[Fetched]:
     deadline = node.clock.monotonic() + request.max_wait_ms / 1000
+    epoch = session.epoch
     is_news_ripe = False
     while True:
         fetched, size, must_answer = await _read_due(node, session, request, reader, full=full)
@@ -140,6 +141,8 @@ async def _read_or_wait(
             is_news_ripe = await session.wait_for(request.min_bytes - size, left, has_news=has_news)
         finally:
             node.fetch_sessions.end_wait(session)
+        if session.epoch != epoch:  # Its client goes on with it over another connection.
+            return []
 
 
 async def _read_due(
