@@ -7,6 +7,7 @@ same dispatcher; the name tells the Metadata handler which address to answer.
 import asyncio
 import errno
 import logging
+import select
 import socket
 from math import inf
 from typing import Final
@@ -180,13 +181,21 @@ class SocketServer:
             connection.note_progress()
         if self.memory.is_exceeded:
             self._close_stalled(now)
-        for connection, transport in tuple(self.connections.items()):
+        for connection in self._abandoned():
+            connection.close()
+        for connection in tuple(self.connections):
             quiet = now - connection.last_active
-            if quiet > self._idle_seconds_max or transport.is_abandoned():
+            if quiet > self._idle_seconds_max:
                 connection.close()
             elif quiet > SWEEP_SECONDS:
                 connection.release_idle_buffer()
         self._sweep_timer = self._loop.call_later(self._sweep_seconds, self._sweep)
+
+    def _abandoned(self) -> list[Connection]:
+        """One system call for all of them."""
+        poll = select.poll()
+        watched = {transport.watch_hang_up(poll): connection for connection, transport in self.connections.items()}
+        return [watched[fd] for fd, _ in poll.poll(0)]
 
     def _close_stalled(self, now: float) -> None:
         """Whose request does not get on goes. One that waits for memory cannot, and has longer.

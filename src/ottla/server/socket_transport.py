@@ -148,17 +148,20 @@ class SocketTransport:
             received_bytes += count
             if not self._reading or received_bytes >= BYTES_PER_EVENT_MAX:
                 return
-            # Several answers at once: the client does not wait for each, so more may be on its way already.
-            if count < len(buffer) and len(self._output) < PIPELINED_ANSWERS_MIN:
+            # Several answers at once: the client does not wait for each, so more may be on its way already. Half a
+            # request: its rest, or that there will be none.
+            is_more_likely = len(self._output) >= PIPELINED_ANSWERS_MIN or connection.holds_half_request
+            if count < len(buffer) and not is_more_likely:
                 return
 
-    def is_abandoned(self) -> bool:
-        """Whether the peer hung up while nothing is read from it: a read would have told."""
-        if self._reading:
-            return False
-        hang_up = select.poll()
-        hang_up.register(self._fd, _HANG_UP)
-        return bool(hang_up.poll(0))
+    def watch_hang_up(self, poll: select.poll) -> int:
+        """So that `poll` tells whether the peer is gone unnoticed. Returns the descriptor by which it does.
+
+        Where nothing is read, no read tells that it hung up. uvloop tells of a reset once, and if data came with it that
+        is what was read then.
+        """
+        poll.register(self._fd, 0 if self._reading else _HANG_UP)
+        return self._fd
 
     def pause_reading(self) -> None:
         if self._reading:

@@ -1,6 +1,7 @@
 """Produce through a whole node: acknowledgements, refusals, duplicates, topic ids."""
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,29 @@ def test_timeout_ms_bounds_the_wait(tmp_path: Path) -> None:
         response = await asyncio.wait_for(node.ask(ApiKey.PRODUCE, request, 9), 5)
         assert response.responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         node.workers.release()
+
+    play(tmp_path, scene)
+
+
+def test_a_client_that_hangs_up_leaves_no_failures_that_nobody_looks_at(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        unseen: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context["message"]))
+        await node.create_topic("t", 3, flush_messages="1")
+        node.workers.hold()
+        request = produce_request("t", node.batch(b"a"))
+        request.timeout_ms = 20
+        (topic,) = request.topic_data
+        data = api.ProduceRequest.PartitionProduceData
+        topic.partition_data = [data(index=index, records=node.batch(b"a")) for index in range(3)]
+        waiting = asyncio.create_task(node.ask(ApiKey.PRODUCE, request, 9))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0.05)
+        node.workers.release()
+        del waiting
+        gc.collect()
+        assert unseen == []
 
     play(tmp_path, scene)
 

@@ -3,10 +3,12 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Coroutine
+import struct
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection_limit import ConnectionLimit
@@ -250,6 +252,32 @@ def test_who_hangs_up_while_a_request_waits_and_another_is_held_back_is_let_go()
         await world.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize(("sent", "is_swept"), [(REQUEST[:10], False), (WAITING, True)], ids=["half", "waiting"])
+def test_who_dies_right_behind_its_data_is_let_go(
+    new_loop: Callable[[], asyncio.AbstractEventLoop], sent: bytes, is_swept: bool
+) -> None:
+    """uvloop tells of a reset once, together with the data before it, and never again."""
+
+    async def scene() -> None:
+        world = World()
+        dying = await world.connect()
+        while not world.server.connections:
+            await asyncio.sleep(0.001)
+        dying.send(sent)
+        dying.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        dying.close()
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+        if is_swept:
+            world.sweep_after(1)
+        assert not world.server.connections
+        await world.close()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scene())
 
 
 def test_a_connection_knows_the_address_that_it_came_to() -> None:

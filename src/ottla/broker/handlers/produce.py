@@ -94,13 +94,17 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
             else:
                 outcomes.append(Produced(index, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1))
                 appends.append((_Slot(outcomes, len(outcomes) - 1, partition), appended))
-    if appends:
-        may_be_refused = True
-        await _wait_appended(appends, commits, call, context.api_version)
-    context.holds_frame = False
-    if commits:
-        may_be_refused = True
-        await _wait_committed(commits)
+    try:
+        if appends:
+            may_be_refused = True
+            await _wait_appended(appends, commits, call, context.api_version)
+        context.holds_frame = False
+        if commits:
+            may_be_refused = True
+            await _wait_committed(commits)
+    finally:
+        if commits:
+            _let_go(commits)
     if call.acks == 0:
         _close_on_error(answers)
         return None
@@ -198,6 +202,13 @@ async def _wait_committed(commits: Commits) -> None:
             await committed
         except ApiError as error:
             outcomes[place] = _refused(outcomes[place].partition, error)
+
+
+def _let_go(commits: Commits) -> None:
+    """Nobody waits any more, perhaps because the client hung up: what fails of them later is nobody's business."""
+    for _, committed in commits:
+        if not committed.cancel() and not committed.cancelled():
+            committed.exception()
 
 
 APIS: Final[dict[int, Api]] = {
