@@ -10,9 +10,10 @@ SEEDS ?= 200
 SEED ?=
 ROUNDS ?= 50
 MINUTES ?= 10
+SUBJECT ?= ottla
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help install demo test again fuzz check format sim conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-cluster bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
+.PHONY: help install demo test again fuzz check format sim mutations conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-cluster bench-metadata bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 25
@@ -52,8 +53,12 @@ format: $(INSTALLED)  ## Let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-sim: $(INSTALLED)  ## Simulated worlds: make sim SEEDS=1000, or one again: make sim SEED=42
-	$(BIN)/python -m sim --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+sim: $(INSTALLED)  ## Simulated worlds: make sim SEEDS=1000 (goes on where it was stopped), or one again: make sim SEED=42
+	$(BIN)/python -m sim --seeds $(SEEDS) --resume .sim-done $(if $(SEED),--seed $(SEED))
+
+mutations: $(INSTALLED)  ## Bugs planted one at a time, each found by the simulator (long): docs/SIMULATION.md has the seeds
+	$(BIN)/python -m tests.simulation.raft_mutations
+	$(BIN)/python -m tests.simulation.cluster_mutations
 
 conformance: $(INSTALLED)  ## Unmodified real clients against a real broker, and against three
 	$(BIN)/python tools/conformance_clients.py
@@ -69,13 +74,13 @@ conformance-spark: $(INSTALLED)  ## Spark's official Kafka connector against Ott
 
 conformance-spark-kafka: $(WITH_SPARK)  ## Our source, sink and pipelines against Apache Kafka: they are plain Kafka clients
 	$(BIN)/python tools/conformance_clients.py kafka
-	OTTLA_SPARK_BOOTSTRAP=apache-kafka $(BIN)/python -m pytest tests/spark --timeout 300
+	OTTLA_SPARK_BOOTSTRAP=apache-kafka $(BIN)/python -m pytest tests/spark tests/spark_kafka --timeout 300
 
 chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50 (long)
 	OTTLA_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/chaos --timeout 3600
 
-chaos-eos: $(INSTALLED)  ## Exactly-once and groups, broker and clients killed at random: make chaos-eos MINUTES=10
-	OTTLA_CHAOS_MINUTES=$(MINUTES) $(BIN)/python -m pytest tests/chaos/test_exactly_once.py tests/chaos/test_group_chaos.py
+chaos-eos: $(INSTALLED)  ## Exactly-once and groups, brokers and clients killed at random: make chaos-eos MINUTES=10 SUBJECT=cluster
+	OTTLA_CHAOS_MINUTES=$(MINUTES) OTTLA_CHAOS_SUBJECT=$(SUBJECT) $(BIN)/python -m pytest tests/chaos/test_exactly_once.py tests/chaos/test_group_chaos.py
 
 chaos-spark: $(WITH_SPARK)  ## Exactly-once on Spark: tasks, driver and broker killed at every point, five times each (long)
 	$(BIN)/python -m pytest tests/spark_slow --timeout 3600
@@ -91,6 +96,9 @@ bench: $(INSTALLED)  ## Ottla beside Apache Kafka in one run (long; nothing else
 bench-cluster: $(INSTALLED)  ## Three nodes of Ottla beside three of Apache Kafka in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_clients.py kafka
 	$(BIN)/python -m benchmarks.cluster $(BENCH)
+
+bench-metadata: $(INSTALLED)  ## The controller with 500,000 partitions: memory, snapshot, replay, a broker's death (needs 2 GB)
+	$(BIN)/python -m benchmarks.metadata_scale $(BENCH)
 
 bench-spark: $(INSTALLED)  ## Ottla on Spark beside Spark's official connector in one run (long; nothing else should run)
 	$(BIN)/python tools/conformance_spark.py

@@ -21,6 +21,15 @@ from benchmarks.cluster_gaps import (
     wait_in_sync,
 )
 from benchmarks.cluster_peers import Cluster
+from benchmarks.full_coordinators import (
+    COORDINATED,
+    FULL_PARTITION,
+    OFFSETS,
+    TRANSACTIONS,
+    fill_offsets,
+    fill_transactions,
+    name_in_full_partition,
+)
 from benchmarks.latency import end_to_end
 from benchmarks.requests import one_at_a_time
 from benchmarks.rounds import Goal, Metric, Round, Scenario
@@ -31,8 +40,8 @@ KILOBYTE: Final = 1024
 COUNT_1K: Final = 500_000
 COUNT_100B: Final = 2_000_000
 PARTITIONS: Final = 12
-COORDINATED: Final = 50  # Partitions of the internal topics.
 ACKS_ALL: Final = {"acks": "all"}
+REST_SECONDS: Final = 15.0  # For a node that was killed in the round before: it reads its full partition first.
 PAUSE_SECONDS: Final = 12.0  # Longer than a broker's session of nine seconds.
 
 
@@ -67,9 +76,14 @@ def _gap(
     begin: Callable[[Cluster[Any], str], Callable[[], None]],
     victim: Callable[[Cluster[Any], str], int],
     harm: Callable[[Cluster[Any], int, Work], None],
+    fill: Callable[[Round, Cluster[Any]], None] | None = None,
 ) -> Callable[[Round], Mapping[str, float]]:
     def measure(turn: Round) -> Mapping[str, float]:
         cluster, topic = _cluster(turn), turn.create_topic()
+        if fill is not None and turn.index == 0:
+            fill(turn, cluster)
+        elif fill is not None:
+            time.sleep(REST_SECONDS)
         with steady(begin(cluster, topic)) as work:
             wait_in_sync(cluster, topic)
             harm(cluster, victim(cluster, topic), work)
@@ -170,9 +184,7 @@ SCENARIOS: Final = (
         metrics=_gap_metrics("kill -9 of a group's coordinator", 1000),
         measure=_gap(
             lambda cluster, topic: commits_offsets(cluster, topic, _group_of(topic)),
-            lambda cluster, topic: leader_of(
-                cluster, "__consumer_offsets", partition_for(_group_of(topic), COORDINATED)
-            ),
+            lambda cluster, topic: leader_of(cluster, OFFSETS, partition_for(_group_of(topic), COORDINATED)),
             _kill,
         ),
     ),
@@ -181,8 +193,28 @@ SCENARIOS: Final = (
         metrics=_gap_metrics("kill -9 of a transaction's coordinator", 1000),
         measure=_gap(
             lambda cluster, topic: commits_transactions(cluster, topic, topic),
-            lambda cluster, topic: leader_of(cluster, "__transaction_state", partition_for(topic, COORDINATED)),
+            lambda cluster, topic: leader_of(cluster, TRANSACTIONS, partition_for(topic, COORDINATED)),
             _kill,
+        ),
+    ),
+    Scenario(
+        name="cluster-kill-full-group-coordinator",
+        metrics=_gap_metrics("kill -9 of a group's coordinator with 1 M commits of 1,000 groups", 1000),
+        measure=_gap(
+            lambda cluster, topic: commits_offsets(cluster, topic, name_in_full_partition(topic)),
+            lambda cluster, _: leader_of(cluster, OFFSETS, FULL_PARTITION),
+            _kill,
+            fill_offsets,
+        ),
+    ),
+    Scenario(
+        name="cluster-kill-full-transaction-coordinator",
+        metrics=_gap_metrics("kill -9 of a transaction's coordinator with 10,000 ids", 1000),
+        measure=_gap(
+            lambda cluster, topic: commits_transactions(cluster, topic, name_in_full_partition(topic)),
+            lambda cluster, _: leader_of(cluster, TRANSACTIONS, FULL_PARTITION),
+            _kill,
+            fill_transactions,
         ),
     ),
     Scenario(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from benchmarks.async_client import AsyncClient, run_in_parallel
 from benchmarks.group_members import Member
-from benchmarks.peers import Peer, PeerError
+from benchmarks.peers import PeerError
 from benchmarks.prepared_load import Prepared, answer_to, requests_per_second
 from benchmarks.probe import SIZE
 from benchmarks.raw_client import raw_client
@@ -80,7 +80,7 @@ def _commits(turn: Round) -> Mapping[str, float]:
 
 
 def _prepared_commit(port: int, group: str, topic: str) -> Prepared:
-    _wait_coordinated(port, group)
+    wait_coordinated(port, group)
     request = encode_request(ApiKey.OFFSET_COMMIT, _COMMIT_VERSION, 0, "benchmark", _commit(group, topic, 1))
     answer = answer_to(port, request)
     _require_committed(decode_response(ApiKey.OFFSET_COMMIT, _COMMIT_VERSION, memoryview(answer)[SIZE.size :])[1])
@@ -108,7 +108,7 @@ def _require_committed(response: object) -> None:
                 raise ConnectionError(f"OffsetCommit answered with error {partition.error_code}")
 
 
-def _wait_coordinated(port: int, group: str) -> None:
+def wait_coordinated(port: int, group: str) -> None:
     """Until somebody coordinates the group and has loaded what it knows: a fetch of offsets says so."""
     find = api.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
     fetch = api.OffsetFetchRequest(groups=[api.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None)])
@@ -140,7 +140,7 @@ def _join_times_of_fresh(turn: Round, label: str, *, properties: Mapping[str, st
     try:
         peer.start()
         for group in ("warm-up", "joined"):
-            _wait_coordinated(peer.port, group)
+            wait_coordinated(peer.port, group)
             times = asyncio.run(_join_times(peer.port, group=group, members=members))
         return times
     finally:
@@ -176,10 +176,12 @@ def _memory_of_groups(turn: Round) -> Mapping[str, float]:
     try:
         peer.start()
         create_topics(peer, {"read": 1})
-        _wait_coordinated(peer.port, "first")
-        _commit_groups(peer, [f"warm-up-{number}" for number in range(groups // 10)], topic="read", partition_count=1)
+        wait_coordinated(peer.port, "first")
+        commit_groups(
+            peer.port, [f"warm-up-{number}" for number in range(groups // 10)], topic="read", partition_count=1
+        )
         empty_bytes = peer.process.resident_bytes()
-        _commit_groups(peer, [f"committed-{number}" for number in range(groups)], topic="read", partition_count=1)
+        commit_groups(peer.port, [f"committed-{number}" for number in range(groups)], topic="read", partition_count=1)
         committed_bytes = peer.process.resident_bytes()
         jobs = (partial(_join_alone, group=f"joined-{number}") for number in range(groups))
         asyncio.run(run_in_parallel(peer.port, jobs, connections=CONNECTIONS))
@@ -193,9 +195,10 @@ def _memory_of_groups(turn: Round) -> Mapping[str, float]:
     }
 
 
-def _commit_groups(peer: Peer, groups: list[str], *, topic: str, partition_count: int, offset: int = 1_000) -> None:
+def commit_groups(port: int, groups: list[str], *, topic: str, partition_count: int, offset: int = 1_000) -> None:
+    """Each group once, so many partitions in one request."""
     jobs = (partial(_commit_once, request=_commit(group, topic, partition_count, offset=offset)) for group in groups)
-    asyncio.run(run_in_parallel(peer.port, jobs, connections=CONNECTIONS))
+    asyncio.run(run_in_parallel(port, jobs, connections=CONNECTIONS))
 
 
 async def _commit_once(client: AsyncClient, *, request: api.OffsetCommitRequest) -> None:
@@ -225,13 +228,13 @@ def _load_seconds(turn: Round, label: str, *, group_count: int, repeats: int) ->
     try:
         peer.start()
         create_topics(peer, {"read": PARTITIONS_PER_COMMIT})
-        _wait_coordinated(peer.port, groups[0])
+        wait_coordinated(peer.port, groups[0])
         for repeat in range(repeats):
-            _commit_groups(peer, groups, topic="read", partition_count=PARTITIONS_PER_COMMIT, offset=repeat + 1)
+            commit_groups(peer.port, groups, topic="read", partition_count=PARTITIONS_PER_COMMIT, offset=repeat + 1)
         peer.stop()
         started = time.perf_counter()
         peer.start()
-        _wait_coordinated(peer.port, groups[-1])
+        wait_coordinated(peer.port, groups[-1])
         seconds = time.perf_counter() - started
         _require_offset(peer.port, groups[-1], offset=repeats)
         return seconds

@@ -1,40 +1,29 @@
 """`python -m sim`: many seeds of every scenario over all cores, or one seed in full.
 
     python -m sim --seeds 200                     seeds 0 to 199
-    python -m sim --seeds 10000 --resume done     the same, in several sittings: what the file notes is not run again
+    python -m sim --seeds 10000 --resume FILE     in several sittings: what FILE notes of this very code is not run again
     python -m sim --seed 17                       one seed of every scenario, with what the nodes log and the traceback
 
-Exit code 1 if any seed failed. The last line of a failure is the command that fails again.
+Exit code 1 if any seed failed. The last line of a failure is the command that fails again. The file goes when all is done.
 """
 
 import argparse
-import json
 import logging
+import multiprocessing.connection
 import os
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from sim.notes import Notes, Outcome, Portion
 from sim.scenarios import SCENARIOS
 
 PORTION_SEEDS: Final = 20  # What one process runs at a time, and what is noted as done.
-
-
-class Portion(NamedTuple):
-    """Some seeds of one scenario."""
-
-    scenario: str
-    first: int
-    seed_count: int
-
-
-class Outcome(NamedTuple):
-    failures: list[tuple[int, str]]
-    hits: dict[str, int]
 
 
 def main() -> int:
@@ -52,8 +41,11 @@ def main() -> int:
         failed_count = sum(not _run_in_full(name, arguments.seed) for name in names)
     else:
         seeds = range(arguments.first, arguments.first + arguments.seeds)
-        with ProcessPoolExecutor(arguments.processes, initializer=_be_quiet) as pool:
-            failed_count = sum(_run_seeds(pool, name, seeds, arguments.resume) for name in names)
+        with ProcessPoolExecutor(arguments.processes, initializer=_begin_process) as pool:
+            notes = None if arguments.resume is None else Notes(arguments.resume)
+            failed_count = sum(_run_seeds(pool, name, seeds, notes) for name in names)
+            if notes is not None and not failed_count:
+                notes.remove()
     return 1 if failed_count else 0
 
 
@@ -69,22 +61,25 @@ def _run_in_full(name: str, seed: int) -> bool:
     return True
 
 
-def _run_seeds(pool: ProcessPoolExecutor, name: str, seeds: range, notes: Path | None) -> int:
+def _run_seeds(pool: ProcessPoolExecutor, name: str, seeds: range, notes: Notes | None) -> int:
     """Returns how many of them failed."""
     begin = time.perf_counter()
     portions = {Portion(name, first, min(PORTION_SEEDS, seeds.stop - first)) for first in seeds[::PORTION_SEEDS]}
-    outcomes = {portion: outcome for portion, outcome in _noted(notes).items() if portion in portions}
+    noted = {} if notes is None else notes.read()
+    outcomes = {portion: outcome for portion, outcome in noted.items() if portion in portions}
     futures = {pool.submit(run_portion, portion): portion for portion in sorted(portions - outcomes.keys())}
     for future in as_completed(futures):
         portion = futures[future]
         outcomes[portion] = future.result()
-        _note(notes, portion, outcomes[portion])
+        if notes is not None:
+            notes.add(portion, outcomes[portion])
     failures = sorted(failure for outcome in outcomes.values() for failure in outcome.failures)
     for seed, reason in failures:
         _tell_failure(name, seed, reason)
     run_count = sum(portion.seed_count for portion in futures.values())
     rate = run_count / (time.perf_counter() - begin)
-    print(f"{name}: {len(seeds)} seeds, {rate:.1f} seeds/s, {len(failures)} failed")
+    noted_before = f", {len(seeds) - run_count} of them noted before" if run_count < len(seeds) else ""
+    print(f"{name}: {len(seeds)} seeds{noted_before}, {rate:.1f} seeds/s, {len(failures)} failed")
     hits = sum((Counter(outcome.hits) for outcome in outcomes.values()), Counter[str]())
     for what, count in hits.most_common():
         print(f"  {count:>8}  {what}")
@@ -108,26 +103,21 @@ def run_portion(portion: Portion) -> Outcome:
     return Outcome(failures, dict(hits))
 
 
-def _be_quiet() -> None:
+def _begin_process() -> None:
+    """A process of the pool: quiet, and gone when the one that started it is, however that ended."""
     logging.disable(logging.CRITICAL)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
 
 
 def _tell_failure(name: str, seed: int, reason: str) -> None:
     print(f"FAILED: {reason}\n  python -m sim --scenario {name} --seed {seed}", file=sys.stderr)
-
-
-def _noted(notes: Path | None) -> dict[Portion, Outcome]:
-    """What is done already; failures are run again."""
-    if notes is None or not notes.exists():
-        return {}
-    lines = [json.loads(line) for line in notes.read_text().splitlines()]
-    return {Portion(*portion): Outcome([], hits) for portion, hits in lines}
-
-
-def _note(notes: Path | None, portion: Portion, outcome: Outcome) -> None:
-    if notes is not None and not outcome.failures:
-        with notes.open("a") as file:
-            file.write(json.dumps([portion, outcome.hits]) + "\n")
 
 
 if __name__ == "__main__":

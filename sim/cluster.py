@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.base.types import NodeId
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import PartitionImage
 from sim.disk_nodes import Kept
 from sim.network import CALM, NetworkFaults
@@ -51,10 +52,11 @@ class SimulatedCluster:
     def _own_settings(self, node_id: NodeId) -> dict[str, str]:
         """The first founds the cluster, the others join it."""
         own = {"node.id": str(node_id), "controller.quorum.auto.join.enable": "true"}
-        if node_id != self.node_ids[0]:
-            servers = ",".join(f"{host}:{port}" for host, port in map(address_of, self.node_ids))
-            own["controller.quorum.bootstrap.servers"] = servers
-        return own
+        return own if node_id == self.node_ids[0] else {**own, **self._joining()}
+
+    def _joining(self) -> dict[str, str]:
+        servers = ",".join(f"{host}:{port}" for host, port in map(address_of, self.node_ids))
+        return {"controller.quorum.bootstrap.servers": servers}
 
     # -- life and death ----------------------------------------------------------------------------------------------
 
@@ -72,14 +74,29 @@ class SimulatedCluster:
         self.hits[f"{'machine' if is_silent else 'process'} killed, {kept.value} kept"] += 1
         self.nodes[node_id].kill(kept, is_silent=is_silent)
 
+    def wipe(self, node_id: NodeId) -> None:
+        """The disk of a dead node is replaced; whoever it is, it joins a cluster that is there."""
+        self.nodes[node_id].wipe(self._joining())
+
     # -- what the cluster knows --------------------------------------------------------------------------------------
 
-    def partitions(self, topic: str | None = None) -> list[PartitionImage]:
-        """Of this topic or of all, as the node has them that knows most."""
+    def image(self) -> MetadataImage | None:
+        """Of the node that knows most."""
         nodes = [node for node in self.nodes.values() if node.is_alive and node.has_opened]
-        newest = max((node.opened.node.image for node in nodes), key=lambda image: image.offset, default=None)
-        topics = () if newest is None else newest.topics.values()
-        return [partition for each in topics if topic in (None, each.name) for partition in each.partitions.values()]
+        return max((node.opened.node.image for node in nodes), key=lambda image: image.offset, default=None)
+
+    def named_partitions(self, topic: str | None = None) -> list[tuple[str, int, PartitionImage]]:
+        """Of this topic or of all."""
+        image = self.image()
+        return [
+            (each.name, index, partition)
+            for each in (() if image is None else image.topics.values())
+            if topic in (None, each.name)
+            for index, partition in each.partitions.items()
+        ]
+
+    def partitions(self, topic: str | None = None) -> list[PartitionImage]:
+        return [partition for _, _, partition in self.named_partitions(topic)]
 
     # -- links -------------------------------------------------------------------------------------------------------
 

@@ -144,6 +144,16 @@ class SimulatedDisk:
         self._dead = False
         self._crash_at = self._fail_at = None
 
+    @property
+    def is_to_fail(self) -> bool:
+        """Whether the call that `fail_at` announced has not been made yet."""
+        return self._fail_at is not None
+
+    def wipe(self) -> None:
+        """Another disk, with nothing on it."""
+        self.trace.add("wipe")
+        self._root = DirectoryNode()
+
     def enter(self, call: str, path: str, *facts: object, on_error: Callable[[], None] | None = None) -> None:
         """Counts and traces one call, and lets it meet its fault."""
         if self._dead:

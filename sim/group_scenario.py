@@ -22,12 +22,14 @@ from sim.group_member import (
 )
 from sim.network import NetworkFaults
 from sim.subject import Subject, TroubledNode
-from sim.troubled_cluster import TroubledCluster
+from sim.troubled_cluster import Shape, TroubledCluster
 from sim.world import World
 
 MEMBER_COUNT: Final = 4
 STATIC_COUNT: Final = 2
 TROUBLE_SECONDS: Final = 90
+CLUSTER_TROUBLE_SECONDS: Final = 40  # Several nodes cost several times as much: a seed is to cost about a CPU second.
+CLUSTER_FAULT_EVERY_SECONDS_MAX: Final = 3.0
 SECONDS_MAX: Final = 1_200  # Of virtual time: a wedged group would wait for ever.
 CONVERGENCE_SECONDS_MAX: Final = 3 * (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS) / 1000 + 60
 SETTINGS: Final = {
@@ -37,7 +39,8 @@ SETTINGS: Final = {
 
 
 class GroupScenario:
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, *, trouble_seconds: float = TROUBLE_SECONDS) -> None:
+        self._trouble_seconds = trouble_seconds
         self.subject = subject
         self.world = subject.world
         self.hits = subject.hits
@@ -59,7 +62,7 @@ class GroupScenario:
         await self._create_topic()
         lives = [asyncio.ensure_future(self._live(number)) for number in range(MEMBER_COUNT)]
         trouble = asyncio.ensure_future(self._trouble_members())
-        await self.subject.trouble(TROUBLE_SECONDS)
+        await self.subject.trouble(self._trouble_seconds)
         await trouble
         self._is_calm = True
         self.subject.calm_down()
@@ -104,7 +107,7 @@ class GroupScenario:
 
     async def _trouble_members(self) -> None:
         chance = self.world.random
-        end = self.world.clock.monotonic() + TROUBLE_SECONDS
+        end = self.world.clock.monotonic() + self._trouble_seconds
         while self.world.clock.monotonic() < end:
             await asyncio.sleep(chance.random() * 15)
             member = self._members.get(chance.randrange(MEMBER_COUNT))
@@ -197,4 +200,6 @@ def group_on_one_node(seed: int, *, is_power_safe: bool = True) -> GroupScenario
 
 
 def group_on_a_cluster(seed: int) -> GroupScenario:
-    return GroupScenario(TroubledCluster(World(seed), 3, SETTINGS))
+    world = World(seed)
+    subject = TroubledCluster(world, Shape.of(world), SETTINGS, fault_every_seconds_max=CLUSTER_FAULT_EVERY_SECONDS_MAX)
+    return GroupScenario(subject, trouble_seconds=CLUSTER_TROUBLE_SECONDS)

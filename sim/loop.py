@@ -92,7 +92,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(outer)
 
     def _step(self, waiting_for: object) -> None:
-        self._collect_due_timers()
+        if self._timers and self._timers[0][0] <= self._clock.monotonic():
+            self._collect_due_timers()
         if not self._ready:
             if not self._timers:
                 raise Stuck(f"nothing is left to run, but {waiting_for!r} is awaited")
@@ -101,9 +102,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.step_count += 1
         if self.step_count > STEPS_MAX:
             raise Stuck(f"more than {STEPS_MAX} steps: {waiting_for!r} does not come to an end")
-        handle = self._ready.pop(self._chance.randrange(len(self._ready)) if self._shuffle else 0)
+        ready = self._ready
+        handle = ready.pop(int(self._chance.random() * len(ready)) if self._shuffle and len(ready) > 1 else 0)
+        if handle._cancelled:  # type: ignore[attr-defined]
+            return
         host = handle._context.get(HOST)  # type: ignore[attr-defined]
-        if handle.cancelled() or (host is not None and not host.is_alive):
+        if host is not None and not host.is_alive:
             return
         if host is not None and host.is_paused:
             host.held.append(handle)

@@ -5,7 +5,7 @@ its disk keeps what `kept` says. `die_at` lets that happen inside a disk call.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
 from typing import Final
@@ -19,6 +19,7 @@ from ottla.broker.request import Peer
 from ottla.broker.start import AdvertisedListener, OpenNode, close_node, prepare_node, start_node
 from ottla.log.handles import HandleCache
 from ottla.metadata.configs import BrokerConfig
+from ottla.raft.voters import ReplicaKey
 from ottla.server.connection import Connection, Service
 from ottla.server.request_memory import RequestMemory, Scratch
 from sim.disk_nodes import Kept
@@ -56,7 +57,8 @@ class SimulatedNode:
         self._name = name
         self._on_gone = on_death
         self._connect_peers = connect_peers
-        self._config = BrokerConfig(SETTINGS | {"listeners": f"{LISTENER}://{name}:{PORT}"} | (settings or {}))
+        self._settings = SETTINGS | {"listeners": f"{LISTENER}://{name}:{PORT}"} | (settings or {})
+        self._config = BrokerConfig(self._settings)
         self.node_id = self._config.integer("node.id")
         self._chance = machine.stream("node")
         self._host = Host(name)
@@ -76,9 +78,13 @@ class SimulatedNode:
         self._connection_count = 0
         self._death: asyncio.Future[None] = machine.loop.create_future()
         machine.disk.on_death = self._on_death
-        machine.disk.make_directory(DATA)
-        machine.disk.sync_directory("/data")
-        machine.disk.sync_directory("/")
+        self._make_directory()
+
+    def _make_directory(self) -> None:
+        disk = self.machine.disk
+        disk.make_directory(DATA)
+        disk.sync_directory("/data")
+        disk.sync_directory("/")
 
     @property
     def is_serving(self) -> bool:
@@ -101,6 +107,11 @@ class SimulatedNode:
     def opened(self) -> OpenNode:
         assert self._opened is not None
         return self._opened
+
+    @property
+    def replica_key(self) -> ReplicaKey:
+        """What it is as a voter: a node with its directory."""
+        return ReplicaKey(self.node_id, self.opened.directories[0].directory_id)
 
     # -- life and death ----------------------------------------------------------------------------------------------
 
@@ -169,6 +180,13 @@ class SimulatedNode:
         if self._host.is_alive:
             self._on_death()
         self.machine.disk.crash(kept)
+
+    def wipe(self, settings: Mapping[str, str]) -> None:
+        """Of a dead one: its directory is empty when it starts again, with `settings` over those it had."""
+        self.machine.disk.wipe()
+        self._make_directory()
+        self._settings = {**self._settings, **settings}
+        self._config = BrokerConfig(self._settings)
 
     def pause(self) -> None:
         self.machine.loop.pause(self._host)

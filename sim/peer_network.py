@@ -26,6 +26,19 @@ from sim.trace import Trace
 
 ANSWER_SECONDS_MAX: Final = 30.0
 SILENT_SECONDS: Final = 6.0
+COUNTED: Final = frozenset(
+    (
+        ApiKey.VOTE,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.LIST_OFFSETS,  # Logs compared where no copy surely has every record.
+        ApiKey.WRITE_TXN_MARKERS,
+    )
+)
+"""Seldom, and each the way into branches of its own."""
 Address: TypeAlias = tuple[str, int]
 AddressOf: TypeAlias = Callable[[NodeId], Address | None]
 Link: TypeAlias = tuple[NodeId, NodeId]  # From, to.
@@ -99,7 +112,7 @@ class PeerNetwork:
         self.watches: dict[_SimulatedWatch, None] = {}
         self._chance = chance
         self._trace = trace
-        self._hits = hits
+        self.hits = hits
         self._members: dict[Address, Member] = {}
         self._open: dict[_Exchange, None] = {}
 
@@ -124,7 +137,7 @@ class PeerNetwork:
 
     def reset(self, link: Link) -> None:
         """The connections of one node to another break, and both live on."""
-        self._hits["healthy connections reset"] += 1
+        self.hits["healthy connections reset"] += 1
         for exchange in tuple(self._open):
             if (exchange.asker_id, exchange.target_id) == link:
                 self._fail(exchange, "reset")
@@ -159,7 +172,7 @@ class PeerNetwork:
     def send(self, asker_id: NodeId, address: Address, frame: bytes, answer: "asyncio.Future[bytes]") -> None:
         self._travel(self._arrive, _Exchange(asker_id, frame, answer), address)
         if self._strikes(self.faults.repetition_probability):
-            self._hits["request repeated"] += 1
+            self.hits["request repeated"] += 1
             self._travel(self._arrive, _Exchange(asker_id, frame, None), address)
 
     def watch(self, asker_id: NodeId, address: Address, on_lost: Callable[[], None]) -> _SimulatedWatch:
@@ -189,14 +202,14 @@ class PeerNetwork:
     def _arrive(self, exchange: _Exchange, address: Address) -> None:
         target = self._members.get(address)
         if target is None or not self._carries(exchange.asker_id, target.node_id):
-            self._hits["message into a cut link"] += 1
+            self.hits["message into a cut link"] += 1
         elif self._strikes(self.faults.loss_probability):
-            self._hits["request lost"] += 1
+            self.hits["request lost"] += 1
         elif self._strikes(self.faults.reset_probability):
             self.reset((exchange.asker_id, target.node_id))
             self._fail(exchange, "reset")
         elif target.service is None:
-            self._hits["connection refused"] += 1
+            self.hits["connection refused"] += 1
             self._fail(exchange, "refused")
         else:
             exchange.target_id = target.node_id
@@ -227,10 +240,10 @@ class PeerNetwork:
 
     def _return(self, exchange: _Exchange, target: Member, answer: bytes) -> None:
         if not self._carries(target.node_id, exchange.asker_id):
-            self._hits["message into a cut link"] += 1
+            self.hits["message into a cut link"] += 1
             self._open.pop(exchange, None)
         elif self._strikes(self.faults.loss_probability):
-            self._hits["answer lost"] += 1
+            self.hits["answer lost"] += 1
             self._open.pop(exchange, None)
         elif exchange in self._open:
             self._settle(exchange, lambda future: future.set_result(answer))
@@ -249,7 +262,7 @@ class PeerNetwork:
         delay = self._chance.random() * faults.delay_seconds_max
         if self._strikes(faults.straggler_probability):
             delay += self._chance.random() * faults.straggler_seconds_max
-            self._hits["message late"] += 1
+            self.hits["message late"] += 1
         self.loop.call_later(delay, arrive, *facts, context=Context() if context is None else context.copy())
 
     def _strikes(self, probability: float) -> bool:
@@ -289,6 +302,8 @@ class NetworkedPeers:
         self._asked_count += 1
         answer: asyncio.Future[bytes] = self._network.loop.create_future()
         self._network.send(self._node_id, address, frame, answer)
+        if api_key in COUNTED:
+            self._network.hits[f"{api_key.name} sent between nodes"] += 1
         self._unanswered[answer] = None
         try:
             data = await asyncio.wait_for(answer, ANSWER_SECONDS_MAX if timeout_seconds is None else timeout_seconds)

@@ -23,15 +23,17 @@ from sim.network import NetworkFaults
 from sim.peers import PeerFaults
 from sim.subject import Subject, TroubledNode
 from sim.transaction_client import CLIENT_VERSIONS, CommittedReader, Refused, TransactionalProducer
-from sim.troubled_cluster import TroubledCluster
+from sim.troubled_cluster import Shape, TroubledCluster
 from sim.world import World
 
 TOPICS: Final = ("orders", "stock")
 PRODUCER_COUNT: Final = 3
 TWO_PHASE_PRODUCER: Final = 0
 TRANSACTIONS_PER_PRODUCER: Final = 8
+CLUSTER_TRANSACTIONS_PER_PRODUCER: Final = 5  # A seed is to cost about a CPU second, of several nodes too.
 WRITES_PER_TOPIC_MAX: Final = 4
 TROUBLE_SECONDS: Final = 30
+CLUSTER_TROUBLE_SECONDS: Final = 15
 SECONDS_MAX: Final = 900  # Of virtual time.
 SETTLE_SECONDS_MAX: Final = 60
 GHOST_SECONDS_MAX: Final = 20.0
@@ -45,7 +47,17 @@ _FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCE
 
 
 class TransactionScenario:
-    def __init__(self, subject: Subject, *, version: int = 2) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        version: int = 2,
+        trouble_seconds: float = TROUBLE_SECONDS,
+        transaction_count: int = TRANSACTIONS_PER_PRODUCER,
+    ) -> None:
+        """`transaction_count`: of each producer."""
+        self._trouble_seconds = trouble_seconds
+        self._transaction_count = transaction_count
         self.subject = subject
         self.world = subject.world
         self.hits = subject.hits
@@ -67,7 +79,7 @@ class TransactionScenario:
             await self._create_topic(topic)
         producers = [asyncio.ensure_future(self._produce(number)) for number in range(PRODUCER_COUNT)]
         readers = [asyncio.ensure_future(self._follow(topic)) for topic in TOPICS]
-        await self.subject.trouble(TROUBLE_SECONDS)
+        await self.subject.trouble(self._trouble_seconds)
         await asyncio.gather(*producers)
         await asyncio.gather(*self._ghosts)
         self._is_over = True
@@ -102,7 +114,7 @@ class TransactionScenario:
         producer = self._new_producer(number)
         await producer.find_coordinators(_group(number))
         await producer.init()
-        for count in range(TRANSACTIONS_PER_PRODUCER):
+        for count in range(self._transaction_count):
             if chance.random() < 0.15:
                 producer = await self._replace(producer, number, count)
             if await self._transact(producer, number, count):
@@ -276,4 +288,10 @@ def transactions_on_one_node(seed: int, *, version: int = 2, is_power_safe: bool
 
 
 def transactions_on_a_cluster(seed: int, *, version: int = 2) -> TransactionScenario:
-    return TransactionScenario(TroubledCluster(World(seed), 3, SETTINGS), version=version)
+    world = World(seed)
+    return TransactionScenario(
+        TroubledCluster(world, Shape.of(world), SETTINGS),
+        version=version,
+        trouble_seconds=CLUSTER_TROUBLE_SECONDS,
+        transaction_count=CLUSTER_TRANSACTIONS_PER_PRODUCER,
+    )

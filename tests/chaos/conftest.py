@@ -2,8 +2,8 @@
 
 `OTTLA_CHAOS_ROUNDS` is the number of faults (kills, flips, attack seconds) a test provokes: a few by default, which is
 the smoke test; `make chaos` asks for fifty. `OTTLA_CHAOS_MINUTES` is how long those last that harm clients and broker in
-turns; `OTTLA_CHAOS_SUBJECT=kafka` does it to Apache Kafka. `OTTLA_CHAOS_SEED` repeats the random choices of a run; the
-moments still differ, for they are the machine's.
+turns; `OTTLA_CHAOS_SUBJECT=cluster` does it to three nodes, `kafka` to Apache Kafka. `OTTLA_CHAOS_SEED` repeats the random
+choices of a run; the moments still differ, for they are the machine's.
 """
 
 import os
@@ -28,6 +28,7 @@ MINUTES: Final = float(os.environ.pop("OTTLA_CHAOS_MINUTES", "0.3"))
 SUBJECT: Final = os.environ.pop("OTTLA_CHAOS_SUBJECT", "ottla")
 SEED: Final = int(os.environ.pop("OTTLA_CHAOS_SEED", "0")) or random.SystemRandom().getrandbits(32)
 LOG_LINES_SHOWN: Final = 60
+DEFAULT_REPLICATION: Final = -1  # One copy on one node, three on three.
 SMALL_DISK_BYTES: Final = 80 << 20
 _figures: list[tuple[str, str]] = []
 
@@ -98,7 +99,9 @@ def create_topic() -> CreateTopic:
     def create(bootstrap: str, topic: str, *, partitions: int = 1, config: Mapping[str, object] | None = None) -> None:
         settings = {name: str(value) for name, value in (config or {}).items()}
         admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
-        created = admin.create_topics([NewTopic(topic, partitions, 1, config=settings)], request_timeout=20)
+        created = admin.create_topics(
+            [NewTopic(topic, partitions, DEFAULT_REPLICATION, config=settings)], request_timeout=20
+        )
         created[topic].result()
 
     return create

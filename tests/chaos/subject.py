@@ -1,4 +1,5 @@
-"""The broker that chaos is done to: Ottla, or Apache Kafka with OTTLA_CHAOS_SUBJECT=kafka, to prove a test on the original.
+"""What chaos is done to: a broker of Ottla, three of them with OTTLA_CHAOS_SUBJECT=cluster, or Apache Kafka with
+OTTLA_CHAOS_SUBJECT=kafka, to prove a test on the original.
 
 Either is started with small time-outs where a test waits for them, and with the same settings.
 """
@@ -12,6 +13,7 @@ import ottla.testing
 from benchmarks.peers import ApacheKafka
 from ottla.testing import Broker
 from tests.chaos.brokers import require_untroubled
+from tests.chaos.cluster_subject import cluster_under_test
 
 
 class Subject(Protocol):
@@ -63,6 +65,9 @@ def subject_under_test(name: str, *, directory: Path, port: int, config: Mapping
             yield KafkaSubject(peer)
         finally:
             peer.discard()
+    elif name == "cluster":
+        with cluster_under_test(config) as cluster:
+            yield cluster
     else:
         with ottla.testing.broker(port=port, config=config) as broker:
             yield OttlaSubject(broker)

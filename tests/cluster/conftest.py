@@ -57,8 +57,10 @@ def new_site(
 
 @pytest.fixture(scope="module")
 def standing_site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A module that wants another number of nodes says so: NODES = 5."""
-    with new_site(nodes=getattr(request.module, "NODES", 3)) as site:
+    """A module that wants it otherwise says so: NODES = 5, SETTINGS of all of them, SETTINGS_OF_NODE by id."""
+    wish = request.module
+    nodes, config = getattr(wish, "NODES", 3), getattr(wish, "SETTINGS", None)
+    with new_site(nodes=nodes, config=config, configs=getattr(wish, "SETTINGS_OF_NODE", None)) as site:
         yield site
 
 

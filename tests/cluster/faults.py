@@ -93,7 +93,7 @@ def wiped(site: Site, node_id: int) -> Iterator[None]:
     shutil.rmtree(node.data_dir)
     yield
     # A node that founds clusters would found another one: whoever replaces its disk says where this one is.
-    others = [site.node(peer) for peer in site.network.others(node_id)]
+    others = [peer for peer in site.cluster.nodes if peer is not node]
     node.config["controller.quorum.bootstrap.servers"] = ",".join(other.bootstrap_servers for other in others)
     node.start()
 

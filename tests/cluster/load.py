@@ -20,6 +20,13 @@ UNMODIFIED: Final = {
     "retry.backoff.ms": 100,
     "linger.ms": 5,
 }
+YEAR_SECONDS: Final = 365 * 86_400
+DAY_SECONDS_UNAVAILABLE: Final = 8.6  # Of a day with 99.99 %.
+YEAR_SECONDS_UNAVAILABLE: Final = {
+    "99.999": YEAR_SECONDS * 0.00001,
+    "99.99": YEAR_SECONDS * 0.0001,
+    "99.95": YEAR_SECONDS * 0.0005,
+}
 # A host that is silent, and not gone, costs every client the time that it waits for answers: by default half a minute.
 IMPATIENT: Final = {
     "request.timeout.ms": 1_000,
@@ -90,13 +97,11 @@ class Load:
         gap_seconds = self.writer.longest_gap_seconds
         return (
             f"{verdict.acknowledged} acknowledged, {lost} lost, {duplicated} duplicated, "
-            f"longest unavailability {gap_seconds * 1000:.0f} ms ({availability(gap_seconds)})"
+            f"longest unavailability {gap_seconds * 1000:.0f} ms ({faults_a_year(gap_seconds)})"
         )
 
 
-def availability(unavailable_seconds: float) -> str:
-    """Of a day on which that happens once (scene 59)."""
-    for share, budget_seconds in (("99.999", 0.86), ("99.99", 8.6), ("99.95", 43.0)):
-        if unavailable_seconds <= budget_seconds:
-            return f"a day with {share} %"
-    return "a day with less than 99.95 %"
+def faults_a_year(unavailable_seconds: float) -> str:
+    """How many such faults each availability leaves room for (scene 59)."""
+    allowed = [f"{int(budget / max(unavailable_seconds, 0.001)):,}" for budget in YEAR_SECONDS_UNAVAILABLE.values()]
+    return f"a year of {' / '.join(YEAR_SECONDS_UNAVAILABLE)} % has room for {' / '.join(allowed)} of them"

@@ -6,7 +6,9 @@ import pytest
 
 import ottla.testing
 from tests.cluster.conftest import Report
-from tests.cluster.load import Load
+from tests.cluster.faults import wiped
+from tests.cluster.load import DAY_SECONDS_UNAVAILABLE, Load
+from tests.cluster.site import Site
 from tests.cluster.topics import Topics
 
 
@@ -53,6 +55,22 @@ def test_the_active_controller_is_killed(
     report(load.require_clean())
 
 
+@pytest.mark.parametrize("role", ["leader", "controller"])
+def test_scene_59_a_day_on_which_a_process_dies_has_four_nines(
+    site: Site, topic_name: str, report: Report, role: str
+) -> None:
+    site.topics.create(topic_name)
+    with Load(site.bootstrap, topic_name) as load:
+        load.wait_for(100)
+        died = site.node(site.leader(topic_name) if role == "leader" else site.controller())
+        died.kill()
+        load.wait_for(300)
+    died.start()
+    site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+    report(load.require_clean())
+    assert load.writer.longest_gap_seconds < DAY_SECONDS_UNAVAILABLE
+
+
 def test_scene_40_a_follower_that_stops_leaves_the_isr_and_comes_back(
     cluster: ottla.testing.Cluster, topics: Topics, topic_name: str
 ) -> None:
@@ -69,7 +87,7 @@ def test_scene_40_a_follower_that_stops_leaves_the_isr_and_comes_back(
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_every_node_in_turn(
+def test_scene_52_every_node_in_turn_is_killed_or_stopped_and_no_client_is_told_of_an_error(
     cluster: ottla.testing.Cluster, topics: Topics, topic_name: str, report: Report, how: str
 ) -> None:
     topics.create(topic_name, partitions=3)
@@ -81,4 +99,23 @@ def test_every_node_in_turn(
             node.start()
             topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
             time.sleep(0.2)
+    report(load.require_clean())
+
+
+def test_scene_54_a_disk_is_lost_and_its_replacement_is_filled_again(
+    site: Site, topic_name: str, report: Report
+) -> None:
+    site.topics.create(topic_name, partitions=3)
+    lost = site.follower(topic_name)
+    with Load(site.bootstrap, topic_name, partitions=3) as load:
+        load.wait_for(300)
+        with wiped(site, lost):
+            load.wait_for(300)
+        site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+        for keeper in [node for node in site.cluster.nodes if node.id != lost]:  # What is there now is its own copy.
+            keeper.stop()
+            site.topics.wait_until(topic_name, lambda state, keeper=keeper: keeper.id not in state.isr)
+            load.wait_for(100)
+            keeper.start()
+            site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
     report(load.require_clean())

@@ -42,6 +42,9 @@ class Topics:
         for future in self._admin.create_topics([topic], operation_timeout=ANSWER_S).values():
             future.result(ANSWER_S)
 
+    def names(self) -> list[str]:
+        return sorted(self._admin.list_topics(timeout=ANSWER_S).topics)
+
     def states(self, name: str) -> list[PartitionState]:
         described = self._admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_S)
         return [

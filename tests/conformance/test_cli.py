@@ -5,20 +5,18 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conformance.commands import OTTLA, Result
 from tests.conformance.under_test import BrokerUnderTest
 from tests.conformance.waiting import eventually
 
-OTTLA = str(Path(sys.executable).with_name("ottla"))
 ORDERS = "".join(f"user{number % 7}:order {number}\n" for number in range(100))
 
-Result = subprocess.CompletedProcess[str]
 Ottla = Callable[..., Result]
 
 

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,15 +19,14 @@ from ottla.server.local_cluster import settings_of_node
 from ottla.testing import Broker, Cluster
 from tests.chaos.small_disk import mounted
 from tests.conformance.client import Client
+from tests.conformance.commands import WAIT_S, Commands
 from tests.conformance.kafka_tools import Tools
-from tests.conformance.test_cli import OTTLA, Result
 from tests.conformance.waiting import eventually
 
 pytestmark = [pytest.mark.needs_ottla, pytest.mark.timeout(180)]
 
 RACKS = {1: {"broker.rack": "a"}, 2: {"broker.rack": "b"}, 3: {"broker.rack": "c"}}
 QUICK = {"broker.session.timeout.ms": 2_000, "broker.heartbeat.interval.ms": 300, "replica.lag.time.max.ms": 2_000}
-WAIT_S = 60
 topic_numbers = itertools.count(1)
 
 
@@ -37,51 +35,6 @@ def cluster() -> Iterator[Cluster]:
     config = {**QUICK, "group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
     with ottla.testing.cluster(nodes=3, config=config, configs=RACKS) as running:
         yield running
-
-
-class Commands:
-    """`ottla …` in processes of their own, at a cluster."""
-
-    def __init__(self, servers: str) -> None:
-        self.servers = servers
-        self._environment = os.environ | {"OTTLA_BOOTSTRAP_SERVERS": servers, "COLUMNS": "120", "NO_COLOR": "1"}
-
-    def run(self, *arguments: str, exit_code: int = 0) -> Result:
-        done = subprocess.run(
-            [OTTLA, *arguments], env=self._environment, capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
-        assert done.returncode == exit_code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
-
-    def json(self, *arguments: str, exit_code: int = 0) -> Any:
-        return json.loads(self.run(*arguments, "--json", exit_code=exit_code).stdout)
-
-    @contextmanager
-    def begun(self, *arguments: str, exit_code: int = 0) -> Iterator[subprocess.Popen[str]]:
-        """One that runs meanwhile, and must end when the block has."""
-        with subprocess.Popen(
-            [OTTLA, *arguments],
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            try:
-                yield process
-                output, _ = process.communicate(timeout=WAIT_S)
-            except BaseException:
-                process.kill()
-                raise
-        assert process.returncode == exit_code, output
-
-    def replicas(self, topic: str) -> list[list[int]]:
-        [described] = self.json("topic", "describe", topic)
-        return [each["replicas"] for each in described["partitions"]]
-
-    def leaders(self, *, of: str) -> list[int]:
-        [described] = self.json("topic", "describe", of)
-        return [each["leader"] for each in described["partitions"]]
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from sim.cluster_scenario import ClusterScenario
 from sim.group_scenario import group_on_a_cluster
 from sim.scenarios import SCENARIOS
 from sim.transaction_scenario import transactions_on_a_cluster
+from sim.troubled_cluster import Shape
 
 ONCE_FAILED = (
-    2,  # All in-sync replicas crashed: the controller compared logs, and nobody told how far theirs went.
-    7,  # A node took the role it had before it registered, and led on with what its log had lost.
-    22,  # A follower that had nothing yet told a consumer that its offset is out of range.
+    3,  # A broker whose disk was replaced never led again: the metadata had its replicas in the old directory.
+    26,  # A read error ended the task that follows the metadata, and the node went on as if nothing was decided any more.
 )
 
 
@@ -43,6 +43,17 @@ def test_transactions_on_a_cluster(seed: int) -> None:
 
 def test_a_group_on_a_cluster() -> None:
     play("cluster-groups", 0)
+
+
+def test_every_kind_of_fault_and_every_shape_is_drawn_by_some_seed() -> None:
+    subjects = [ClusterScenario(seed).subject for seed in range(100)]
+    assert {name for one in subjects for name in one.faults.names} == set(subjects[0].faults.kinds)
+    assert {one.shape for one in subjects} == {Shape(count, safe) for count in (3, 4, 5) for safe in (False, True)}
+
+
+def test_voters_are_not_removed_where_a_disk_may_be_lost() -> None:
+    drawn = [set(ClusterScenario(seed).subject.faults.names) for seed in range(100)]
+    assert not [names for names in drawn if names >= {"wiped", "voters"}]
 
 
 @pytest.mark.parametrize("make", [ClusterScenario, transactions_on_a_cluster, group_on_a_cluster])

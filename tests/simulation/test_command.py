@@ -5,25 +5,35 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sim.__main__ import Portion, run_portion
+from sim.__main__ import run_portion
+from sim.notes import Notes, Outcome, Portion
 
 
 def run_sim(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "sim", *arguments], capture_output=True, text=True, check=False)
 
 
-def test_what_is_done_is_noted_and_not_run_again(tmp_path: Path) -> None:
-    notes = tmp_path / "done"
-    arguments = ("--scenario", "metadata", "--seeds", "30", "--processes", "1", "--resume", str(notes))
-    first = run_sim(*arguments)
-    assert (first.returncode, first.stderr) == (0, "")
-    assert [json.loads(line)[0] for line in notes.read_text().splitlines()] == [
-        ["metadata", 0, 20],
-        ["metadata", 20, 10],
-    ]
-    again = run_sim(*arguments)
-    assert again.stdout.splitlines()[1:] == first.stdout.splitlines()[1:]
-    assert again.stdout.startswith("metadata: 30 seeds, 0.0 seeds/s, 0 failed")
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "done"
+    Notes(path).add(Portion("metadata", 0, 20), Outcome([], {"noted before": 7}))
+    with path.open("a") as file:
+        file.write('["half a li')
+    resumed = run_sim("--scenario", "metadata", "--seeds", "30", "--processes", "1", "--resume", str(path))
+    assert (resumed.returncode, resumed.stderr) == (0, "")
+    assert resumed.stdout.startswith("metadata: 30 seeds, 20 of them noted before, ")
+    assert "7  noted before" in resumed.stdout
+    assert not path.exists()
+
+
+def test_notes_count_for_the_code_that_made_them(tmp_path: Path) -> None:
+    path = tmp_path / "done"
+    portion, outcome = Portion("raft", 0, 20), Outcome([], {})
+    path.write_text(json.dumps(["another digest", portion, {}]) + "\n")
+    notes = Notes(path)
+    assert notes.read() == {}
+    notes.add(portion, outcome)
+    notes.add(Portion("raft", 20, 20), Outcome([(21, "failed")], {}))
+    assert notes.read() == {portion: outcome}
 
 
 def test_a_portion_is_the_sum_of_its_seeds() -> None:

@@ -22,7 +22,7 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from sim.metadata_log import SimulatedMetadataLog
 from sim.world import World
-from tests.unit.broker.controlled_cluster import CLUSTER_ID, FakePeers
+from tests.unit.broker.controlled_cluster import CLUSTER_ID, FakeLeadership, FakePeers
 from tests.unit.metadata.cluster import bootstrap_records, orders, settings
 
 SEEDS = 25
@@ -107,6 +107,7 @@ class Life:
             cluster_id=CLUSTER_ID,
             clock=self.world.clock,
             peers=self.peers,
+            leadership=FakeLeadership(),
         )
         elections = asyncio.ensure_future(self._elect())
         await self._found()

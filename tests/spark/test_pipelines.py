@@ -154,9 +154,14 @@ sink: {{type: parquet, path: {tmp_path}/lake}}
 
 
 def test_a_plan_is_shown_without_running_anything(spark: Any, broker: AnyBroker, tmp_path: Path) -> None:
-    [found] = pipelines(tmp_path, broker, TO_PARQUET.format(name="planned", path=tmp_path / "lake"))
+    """Nor with the secrets that are among the source's options."""
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required username=me password=hush;"
+    secured = f"kafka: {{security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.jaas.config: '{login}'}}\n"
+    text = TO_PARQUET.format(name="planned", path=tmp_path / "lake") + secured
+    [found] = pipelines(tmp_path, broker, text)
     plan = plan_of(pipeline_session(spark, found, {}), found, context_of(found, tmp_path / "checkpoint"))
     assert "Filter" in plan and "ottla" in plan
+    assert not [word for word in ("Exception", "hush") if word in plan]
     assert not (tmp_path / "checkpoint").exists()
 
 
@@ -171,12 +176,13 @@ def test_the_command_runs_until_it_is_told_to_end(broker: AnyBroker, tmp_path: P
         more.write(TO_PARQUET.format(name="commanded", path=tmp_path / "lake"))
     state = StateDirectory(tmp_path / "state")
     command = [sys.executable, "-m", "ottla.cli.main", "pipeline", "run", str(file), "--master", "local[2]"]
+    command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
     environment = {**os.environ, "PYSPARK_DRIVER_PYTHON": "jupyter"}
     process = subprocess.Popen(
         [*command, "--state", str(state.path)], stderr=subprocess.PIPE, text=True, env=environment
     )
     try:
-        until(lambda: (status := state.status("commanded")) is not None and status.rows_total == 10, seconds_max=180)
+        until(lambda: process.poll() is not None or rows_of(state, "commanded") == 10, seconds_max=240)
         process.send_signal(signal.SIGTERM)
         _, shown = process.communicate(timeout=90)
     finally:
@@ -185,3 +191,8 @@ def test_the_command_runs_until_it_is_told_to_end(broker: AnyBroker, tmp_path: P
     status = state.status("commanded")
     assert status is not None and status.state is State.STOPPED
     assert "commanded: stopped, batch 0 in " in shown
+
+
+def rows_of(state: StateDirectory, name: str) -> int:
+    status = state.status(name)
+    return 0 if status is None else status.rows_total

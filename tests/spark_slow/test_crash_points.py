@@ -25,7 +25,7 @@ from tests.spark_slow.crash_driver import Orders
 from tests.spark_slow.crash_sinks import SINKS, TARGET, TARGET_PARTITIONS, CrashSink, Place
 
 DEATHS = int(os.environ.get("OTTLA_SPARK_DEATHS", "5"))
-DRIVER_SECONDS_MAX = 300
+DRIVER_SECONDS_MAX = 900  # On a machine that many share; a driver that hangs is found all the same.
 BATCHES = 16
 RECORDS_PER_BATCH = 200
 RECORDS = BATCHES * RECORDS_PER_BATCH

@@ -171,6 +171,10 @@ class ProtocolError(Exception):
     """Bytes from a peer that are not the message they claim to be. Nothing after them can be trusted."""
 
 
+class NotServed(ProtocolError):
+    """Nothing is wrong with the bytes: this node serves nobody now, and the peer had better ask another."""
+
+
 class InvariantViolation(BaseException):
     """A bug of ours. Not an `Exception`: no handler may swallow it."""
 

@@ -12,7 +12,7 @@ to a broker is looked into at once (`broker_watch`).
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
@@ -45,16 +45,30 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import PartitionRef
 from ottla.metadata.runtime import ControllerRuntime
+from ottla.raft.lease import SilentLeader
 from ottla.wire import api
 
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
+
+
+class Leadership(Protocol):
+    """What the quorum knows of this node's own leadership (`raft/lease`)."""
+
+    @property
+    def is_followed(self) -> bool: ...
+
+    @property
+    def silent_leader(self) -> SilentLeader | None: ...
+
+
 Chore = Callable[[], Coroutine[Any, Any, None]]
 
 LOOKS_PER_SESSION: Final = 18  # A silent broker is fenced at most so much of its session late.
 BALANCE_PAUSE_SECONDS: Final = 1.0  # Between two portions: clients look up their leaders anew.
 RETRY_SECONDS: Final = 1.0
+PARTITIONS_NAMED_MAX: Final = 20
 
 
 class ActiveController:
@@ -67,6 +81,7 @@ class ActiveController:
         cluster_id: str,
         clock: Clock,
         peers: Peers,
+        leadership: Leadership,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -75,7 +90,10 @@ class ActiveController:
         self._cluster_id = cluster_id
         self._clock = clock
         self._peers = peers
+        self._leadership = leadership
         self._is_active = False
+        self.unclean_election_count = 0
+        """Since this process began, whoever was the controller (Kafka's UncleanLeaderElectionsPerSec)."""
         self._sessions = self._new_sessions()
         self._watch = self._new_watch()
         self._election_due = asyncio.Event()
@@ -92,6 +110,8 @@ class ActiveController:
         invariant(not self._is_active, "a controller takes over once")
         self._is_active = True
         self._sessions = self._new_sessions()
+        if (silent := self._leadership.silent_leader) is not None:
+            self._sessions.on_silence(self._runtime.image, silent.leader_id, silent.heard_ms)
         self._watch = self._new_watch()
         self._watch.follow(self._runtime.image.brokers)
         session_seconds = self._config.integer("broker.session.timeout.ms") / 1000
@@ -118,8 +138,13 @@ class ActiveController:
         await self._tasks.settle()
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        unclean = delta.unclean_elections
+        self.unclean_election_count += len(unclean)
         if not self._is_active:
             return
+        if unclean:
+            logger.warning("unclean elections: %d partitions are led by replicas that may lack committed records: %s",
+                           len(unclean), ", ".join(map(str, unclean[:PARTITIONS_NAMED_MAX])))  # fmt: skip
         if delta.brokers_changed:
             self._watch.follow(image.brokers)
         if delta.brokers_changed or delta.configs_changed:  # One came, or unclean elections are allowed now.
@@ -134,6 +159,7 @@ class ActiveController:
 
     async def heartbeat(self, request: api.BrokerHeartbeatRequest) -> api.BrokerHeartbeatResponse:
         self._check_active()
+        self._check_followed()
         return await self._runtime.submit(lambda image: self._decide_heartbeat(image, request))
 
     async def register_controller(self, request: api.ControllerRegistrationRequest) -> None:
@@ -141,7 +167,9 @@ class ActiveController:
 
     async def alter_partition(self, request: api.AlterPartitionRequest) -> api.AlterPartitionResponse:
         return await self._runtime.submit(
-            lambda image: decide_alter_partition(image, request, static_configs=self._static_configs)
+            lambda image: decide_alter_partition(
+                image, request, static_configs=self._static_configs, refusing=self._sessions.refusing_ids
+            )
         )
 
     async def assign_replicas_to_dirs(
@@ -290,6 +318,11 @@ class ActiveController:
     def _check_active(self) -> None:
         if not self._is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller.")
+
+    def _check_followed(self) -> None:
+        """Another may be elected by now, whose sessions began before this heartbeat: it must not prolong anybody's lease."""
+        if not self._leadership.is_followed:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "This node may not be the active controller any more.")
 
     def _new_sessions(self) -> BrokerSessions:
         return BrokerSessions(self._config.integer("broker.session.timeout.ms"))

@@ -1,7 +1,8 @@
 """The way to the active controller, be it this node or another.
 
-While there is none, an election is waited for. A controller that dies or loses its office meanwhile may have done what it
-was asked to: the next is asked the same, as Kafka does, for decisions bear that.
+While there is none, an election is waited for; so is one who is elected and has not read its log to the end yet, or has
+just lost its office: both answer NOT_CONTROLLER. A controller that dies meanwhile may have done what it was asked to: the
+next is asked the same, as Kafka does, for decisions bear that.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ class ControllerChannel:
         """`ApiError`: nobody has answered for so long."""
         deadline = self._clock.monotonic() + ANSWER_SECONDS_MAX
         failure = ApiError(ErrorCode.NOT_CONTROLLER, "There is no active controller now; try again.")
+        refusal: Message | None = None
         while (left := deadline - self._clock.monotonic()) > 0:
             controller_id = self._quorum.leader_id
             if controller_id != NO_NODE:
@@ -45,7 +47,9 @@ class ControllerChannel:
                 )
                 try:
                     if await self._is_answered(asking, controller_id):
-                        return asking.result()
+                        refusal = asking.result()
+                        if not is_of_no_controller(refusal):
+                            return refusal
                 except ApiError as error:
                     if error.code is not ErrorCode.NETWORK_EXCEPTION:
                         raise
@@ -53,6 +57,8 @@ class ControllerChannel:
                 finally:
                     asking.cancel()
             await asyncio.sleep(RETRY_SECONDS)
+        if refusal is not None:
+            return refusal
         raise failure
 
     async def _is_answered(self, asking: "asyncio.Future[Any]", controller_id: NodeId) -> bool:
@@ -62,3 +68,14 @@ class ControllerChannel:
             if not asking.done() and self._quorum.leader_id not in (controller_id, NO_NODE):
                 return False
         return True
+
+
+def is_of_no_controller(response: Any) -> bool:
+    """Whether a node answered that is not the active controller: nothing was done. Each API says it where it can."""
+    if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in ("topics", "responses", "results"):
+        for item in getattr(response, name, None) or ():
+            if getattr(item, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
+                return True
+    return False

@@ -1,20 +1,24 @@
-"""The coordinators of this broker: one runtime for groups, one for transactions, over the partitions that it leads.
+"""The coordinators of this broker: one runtime for groups, one for transactions, over the partitions that it has.
 
-`follow` compares the runtimes with the partitions after every change of metadata. The internal topics come to be when
+`follow` compares the runtimes with the partitions after every change of metadata: where this broker leads, it coordinates;
+where it has a copy, it replays that copy, to coordinate at once when it comes to lead. The internal topics come to be when
 somebody first asks for a coordinator: `find` is that question.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NodeId
+from ottla.base.types import NO_NODE, NodeId
 from ottla.base.workers import Workers
-from ottla.broker.coordinator_log import PartitionCoordinatorLog
+from ottla.broker.coordinator_log import FollowedCoordinatorLog, LedCoordinatorLog
+from ottla.broker.peers import PeerLost, Peers
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.settings import GroupSettings
+from ottla.coordinator.loading import Turns
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, fits_record
 from ottla.coordinator.runtime import CoordinatorRuntime
@@ -23,12 +27,17 @@ from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.controller.topics import CREATE_TOPICS_VERSION
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
+from ottla.replica.partition import Partition
 from ottla.replica.partitions import Partitions
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
 
 ChangeMetadata = Callable[[ApiKey, int, Message], Awaitable[Any]]
+
+PROBE_SECONDS_MAX: Final = 0.1
+SUCCESSOR_LOOK_SECONDS: Final = 0.01
+SUCCESSOR_LOOKS_MAX: Final = 50
 
 # Topic -> the prefix of its broker configurations.
 _PREFIXES: Final = {GROUP_TOPIC: "offsets.topic", TRANSACTION_TOPIC: "transaction.state.log"}
@@ -43,17 +52,20 @@ class Coordinators:
         config: BrokerConfig,
         clock: Clock,
         workers: Workers,
+        peers: Peers,
         change_metadata: ChangeMetadata,
         new_uuid: Callable[[], UUID],
         new_transaction_machine: Callable[[], TransactionMachine],
     ) -> None:
         self._node_id = config.integer("node.id")
+        self._peers = peers
         self._partitions = partitions
         self._image = image
         self._config = config
         self._workers = workers
         self._change_metadata = change_metadata
         group_settings = GroupSettings.of(config)
+        turns = Turns()
         self.groups = CoordinatorRuntime[GroupMachine](
             topic=GROUP_TOPIC,
             record_types=GROUP_RECORDS,
@@ -64,35 +76,50 @@ class Coordinators:
                 new_member_id=lambda name: f"{name}-{new_uuid()}",
             ),
             clock=clock,
+            turns=turns,
         )
         self.transactions = CoordinatorRuntime[TransactionMachine](
             topic=TRANSACTION_TOPIC,
             record_types=TRANSACTION_RECORDS,
             new_machine=lambda _: new_transaction_machine(),
             clock=clock,
+            turns=turns,
         )
         self._runtimes: Mapping[str, CoordinatorRuntime[Any]] = {
             GROUP_TOPIC: self.groups,
             TRANSACTION_TOPIC: self.transactions,
         }
-        self._led: dict[str, dict[int, PartitionCoordinatorLog]] = {GROUP_TOPIC: {}, TRANSACTION_TOPIC: {}}
+        self._logs: dict[str, dict[int, LedCoordinatorLog | FollowedCoordinatorLog]] = {
+            GROUP_TOPIC: {},
+            TRANSACTION_TOPIC: {},
+        }
+        self._is_closed = False
 
     def follow(self) -> None:
-        """Leads what has become ours and lets go of what is no more; in another epoch the log is another, too."""
+        """Leads or follows what has become ours, and lets go of what is no more; in another epoch of leadership the log
+        is another, too."""
+        if self._is_closed:
+            return
         for topic, runtime in self._runtimes.items():
-            led = self._led[topic]
-            ours = {
-                partition.topic_partition.partition: partition
-                for partition in self._partitions.of_topic(topic)
-                if partition.leader_id == self._node_id
-            }
-            for index in led.keys() - ours.keys():
+            logs = self._logs[topic]
+            here = {partition.topic_partition.partition: partition for partition in self._partitions.of_topic(topic)}
+            for index in [index for index, log in logs.items() if log.partition is not here.get(index)]:
                 runtime.resign(index)
-                del led[index]
-            for index, partition in ours.items():
-                if index not in led or not led[index].is_of(partition):
-                    led[index] = PartitionCoordinatorLog(partition, self._workers)
-                    runtime.lead(index, led[index])
+                del logs[index]
+            for index, partition in here.items():
+                if index not in logs or not logs[index].is_of(partition):
+                    logs[index] = self._take_role(runtime, index, partition)
+
+    def _take_role(
+        self, runtime: CoordinatorRuntime[Any], index: int, partition: Partition
+    ) -> LedCoordinatorLog | FollowedCoordinatorLog:
+        if partition.is_leading:
+            led = LedCoordinatorLog(partition, self._workers)
+            runtime.lead(index, led)
+            return led
+        followed = FollowedCoordinatorLog(partition, self._workers)
+        runtime.follow(index, followed)
+        return followed
 
     def on_topics_deleted(self, topics: Iterable[str]) -> None:
         """Offsets of a topic go with it: they mean nothing for another of the same name."""
@@ -101,6 +128,7 @@ class Coordinators:
                 machine.on_topic_deleted(topic)
 
     def close(self) -> None:
+        self._is_closed = True
         self.groups.close()
         self.transactions.close()
 
@@ -129,10 +157,44 @@ class Coordinators:
         index = partition_for(key, self._partition_count(topic))
         if is_new:  # So that whoever asked for it finds it ready.
             await self._runtimes[topic].wait_loaded(index)
-        leader = self._image.topics[topic].partitions[index].leader
+        leader = self._leader(topic, index)
         if leader not in self._image.brokers:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")
         return leader
+
+    async def find_living(self, topic: str, key: str) -> NodeId:
+        """As `find`, for clients. They ask when they have lost their coordinator, often before we know that another one
+        leads; who is told the old name then asks again only after half a second."""
+        coordinator = await self.find(topic, key)
+        if await self._is_gone(coordinator):
+            await self._wait_succeeded(topic, partition_for(key, self._partition_count(topic)), coordinator)
+            coordinator = await self.find(topic, key)
+        return coordinator
+
+    def _leader(self, topic: str, index: int) -> NodeId:
+        found = self._image.topics.get(topic)
+        return NO_NODE if found is None else found.partitions[index].leader
+
+    async def _is_gone(self, broker_id: NodeId) -> bool:
+        """Whether nobody listens there any more."""
+        if broker_id == self._node_id:
+            return False
+        try:
+            await self._peers.ask(
+                broker_id, ApiKey.API_VERSIONS, 0, api.ApiVersionsRequest(), timeout_seconds=PROBE_SECONDS_MAX
+            )
+        except PeerLost:
+            return True
+        except ApiError:
+            return False  # Silent: whether it lives is not for us to say.
+        return False
+
+    async def _wait_succeeded(self, topic: str, index: int, gone: NodeId) -> None:
+        """Until another broker leads, or for a moment."""
+        for _ in range(SUCCESSOR_LOOKS_MAX):
+            if self._leader(topic, index) not in (gone, NO_NODE):
+                return
+            await asyncio.sleep(SUCCESSOR_LOOK_SECONDS)
 
     async def _create(self, topic: str) -> None:
         prefix = _PREFIXES[topic]

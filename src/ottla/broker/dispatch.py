@@ -4,10 +4,11 @@
 closes the connection, as in Kafka; only ApiVersions itself answers it, with version 0 and UNSUPPORTED_VERSION.
 """
 
+import asyncio
 import logging
 from typing import Any, Final
 
-from ottla.base.errors import ApiError, ErrorCode, ProtocolError
+from ottla.base.errors import ApiError, ErrorCode, NotServed, ProtocolError
 from ottla.broker.handlers import (
     api_versions,
     brokers,
@@ -41,6 +42,8 @@ from ottla.wire.frame import decode_request_header, encode_response
 from ottla.wire.message import Message
 
 logger = logging.getLogger(__name__)
+
+CUT_OFF_SECONDS: Final = 0.1  # Clients come back at once, some a hundred times a second.
 
 APIS: Final[dict[int, Api]] = {
     **produce.APIS,
@@ -110,7 +113,8 @@ class Dispatcher:
         if not node.is_ready and not (api.is_internal or api.is_early or quorum.is_metadata_fetch(request)):
             await node.wait_ready()
         if node.is_cut_off and not (api.is_internal or _is_of_peer(context)):
-            raise ProtocolError("this broker is cut off from the cluster: ask another")
+            await asyncio.sleep(CUT_OFF_SECONDS)
+            raise NotServed("this broker is cut off from the cluster: ask another")
         if api.is_for_controller and not node.is_active_controller and not _is_of_peer(context):
             response = await self._pass_on(api, context, request)
         else:

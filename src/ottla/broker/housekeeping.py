@@ -114,6 +114,8 @@ class Housekeeping:
             if storage.is_full:
                 for partition in self._node.partitions.in_directory(storage.path):
                     await self._enforce_retention(partition)
+                if await self._node.workers.run(storage.try_write, self._node.disk):
+                    storage.on_room()
         await self._node.partitions.reopen_offline(self._node.image)
         await self._node.quorum.reserve.keep()
 

@@ -58,12 +58,17 @@ class BrokerLifecycle:
         ask_controller: AskController,
         applied_offset: Callable[[], Offset],
         offline_directories: Callable[[], Sequence[UUID]] = tuple,
+        unconfirmed_seconds: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`applied_offset`: how much of the metadata log this node has applied. `offline_directories`: by their ids."""
+        """`applied_offset`: how much of the metadata log this node has applied. `offline_directories`: by their ids.
+
+        `unconfirmed_seconds`: while this node is the controller, how long ago that was beyond doubt.
+        """
         self._identity = identity
         self._ask_controller = ask_controller
         self._applied_offset = applied_offset
         self._offline_directories = offline_directories
+        self._unconfirmed_seconds = unconfirmed_seconds
         self._interval_seconds = config.integer("broker.heartbeat.interval.ms") / 1000
         self._session_seconds = config.integer("broker.session.timeout.ms") / 1000
         self.broker_epoch = NO_BROKER_EPOCH
@@ -78,12 +83,18 @@ class BrokerLifecycle:
         self._tasks = OwnedTasks()
         self._heartbeats: asyncio.Task[None] | None = None
 
-    async def register(self) -> int:
-        """Waits until the cluster has this node; returns its broker epoch. `ApiError`: the cluster will never have it."""
+    @property
+    def is_broker(self) -> bool:
+        """False for a node that is a controller alone (`process.roles`): it registers as one, and that is all."""
+        return self._identity.is_broker
+
+    async def register(self) -> None:
+        """Waits until the cluster has this node. `ApiError`: the cluster will never have it."""
         if self._identity.is_controller:
             request = self._identity.controller_registration()
             await self._ask_until_done(ApiKey.CONTROLLER_REGISTRATION, CONTROLLER_REGISTRATION_VERSION, request)
-        return await self._register_broker()
+        if self.is_broker:
+            await self._register_broker()
 
     def start(self) -> None:
         """This node can serve: heartbeats begin, and say so."""
@@ -122,9 +133,13 @@ class BrokerLifecycle:
         if self._somebody_leaves or (registered is not None and registered.fenced):
             self._is_due.set()
 
+    def hurry(self) -> None:
+        """There is news for the controller: the next heartbeat does not wait."""
+        self._is_due.set()
+
     # -- registration ------------------------------------------------------------------------------------------------
 
-    async def _register_broker(self) -> int:
+    async def _register_broker(self) -> None:
         request = self._identity.broker_registration()
         if self.broker_epoch != NO_BROKER_EPOCH:
             request.previous_broker_epoch = self.broker_epoch  # The same process: nothing of its logs is lost.
@@ -132,7 +147,6 @@ class BrokerLifecycle:
         self.broker_epoch = response.broker_epoch
         self._become(BrokerState.FENCED)
         logger.info("broker %d is registered with epoch %d", self._identity.node_id, self.broker_epoch)
-        return self.broker_epoch
 
     async def _ask_until_done(self, api_key: ApiKey, version: int, request: Message) -> Any:
         pause_seconds, told = RETRY_SECONDS, None
@@ -183,7 +197,8 @@ class BrokerLifecycle:
         )
         # Several fit into a session, so that one controller's death does not end it.
         timeout_seconds = min(self._interval_seconds, self._session_seconds / 4)
-        sent_at = asyncio.get_running_loop().time()
+        # A controller that answers itself need not be one any more: its lease is no longer than everybody's.
+        sent_at = asyncio.get_running_loop().time() - self._unconfirmed_seconds()
         response = await self._ask(ApiKey.BROKER_HEARTBEAT, HEARTBEAT_VERSION, request, timeout_seconds)
         self._heard_at, self._has_complained = sent_at, False
         if response.should_shut_down:
@@ -195,12 +210,13 @@ class BrokerLifecycle:
 
     @property
     def is_unheard(self) -> bool:
-        """No controller has answered for a whole session: this broker is fenced by now, though nobody could tell it.
+        """Fenced; or no controller has answered for a whole session: then it is fenced by now, and nobody could tell it.
 
         Counted from when the last answered heartbeat left, which is before the controller's session began: a lease. True
         at once when a process goes on that was held, before anything else is done.
         """
-        return asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
+        is_silent = asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
+        return is_silent or self.state is BrokerState.FENCED
 
     def _on_unanswered(self) -> None:
         if self.is_unheard and not self._has_complained:

@@ -123,6 +123,7 @@ class Node:
             cluster_id=cluster_id,
             clock=self.clock,
             peers=self.peers,
+            leadership=quorum,
         )
         self.lifecycle = BrokerLifecycle(
             identity=identity,
@@ -130,6 +131,7 @@ class Node:
             ask_controller=self.ask_controller,
             applied_offset=lambda: self.applied_offset,
             offline_directories=self._offline_directories,
+            unconfirmed_seconds=lambda: quorum.unconfirmed_ms / 1000,
         )
         self.replication = Replication(
             node_id=self.node_id,
@@ -149,10 +151,13 @@ class Node:
             config=config,
             clock=self.clock,
             workers=self.workers,
+            peers=self.peers,
             change_metadata=self.change_metadata,
             new_transaction_machine=self.transactions.new_machine,
             new_uuid=world.new_uuid,
         )
+        for storage in storages:
+            storage.on_changed = self.lifecycle.hurry
         runtime.listen(self)
         quorum.on_role_changed(self._on_role_changed)
 
@@ -165,13 +170,7 @@ class Node:
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
         """Decides, commits and applies here; then the reply is true for whoever asks this node next."""
-        try:
-            reply = await self.runtime.submit(decide)
-        except ApiError as error:
-            # The change that frees a full disk must not fail for want of the few bytes that record it.
-            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not await self.quorum.reserve.give_up():
-                raise
-            reply = await self.runtime.submit(decide)
+        reply = await self.runtime.submit(decide)
         await self._wait_applied(self.image.offset)
         return reply
 
@@ -259,7 +258,7 @@ class Node:
     @property
     def is_cut_off(self) -> bool:
         """Others lead by now what this node believes to lead. Its clients had better ask them."""
-        return len(self.image.brokers) > 1 and self.lifecycle.is_unheard
+        return len(self.image.brokers) > 1 and self.lifecycle.is_broker and self.lifecycle.is_unheard
 
     def _on_role_changed(self) -> None:
         if self.quorum.is_leader and not self.active_controller.is_active:
@@ -268,10 +267,14 @@ class Node:
             self.active_controller.step_down()
 
     def _offline_directories(self) -> list[UUID]:
-        """Those whose replicas others should lead. Where there is nobody else this node goes on with what can be read."""
+        """Those whose replicas others should lead. Where there is nobody else this node goes on with what can be read.
+
+        A full one among others is not told: to the controller a directory that was gone once is gone until a restart.
+        """
         if len(self.image.brokers) == 1:
             return []
-        return [storage.directory.directory_id for storage in self.directories if storage.has_failed]
+        is_helpless = all(storage.is_refusing for storage in self.directories)
+        return [one.directory.directory_id for one in self.directories if is_helpless or one.has_failed]
 
     @property
     def controller_id(self) -> NodeId:

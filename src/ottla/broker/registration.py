@@ -26,6 +26,7 @@ class NodeIdentity:
     directory_ids: Sequence[UUID]
     previous_broker_epoch: int = NO_BROKER_EPOCH
     is_controller: bool = True
+    is_broker: bool = True
 
     def broker_registration(self) -> api.BrokerRegistrationRequest:
         request = api.BrokerRegistrationRequest

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from posixpath import join
 from typing import Final
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.base.types import NodeId
 from ottla.broker.bootstrap_servers import SETTING as BOOTSTRAP_SETTING
@@ -28,6 +28,8 @@ from ottla.log.handles import HandleCache
 from ottla.metadata.bootstrap import new_cluster_id, usable_uuid
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.controller.decision import ControllerSettings
+from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import Endpoint as BrokerEndpoint
 from ottla.metadata.topic_names import METADATA_TOPIC
 from ottla.raft.voters import Endpoint, ReplicaKey, Voter
@@ -137,6 +139,7 @@ async def prepare_node(
             directory_ids=[directory.directory_id for directory in directories],
             previous_broker_epoch=previous_broker_epoch(directories),
             is_controller=is_controller,
+            is_broker="broker" in config.listing("process.roles"),
         ),
         storages=storages,
         partitions=partitions,
@@ -173,13 +176,29 @@ async def start_node(opened: OpenNode) -> None:
         opened.tasks.spawn(opened.membership.settle(), name="join the quorum")
         await node.lifecycle.register()
     except ApiError as error:
-        raise StartRefused(error.message) from error
-    await node.wait_registered()
-    await node.load()
-    node.lifecycle.start()
-    await node.lifecycle.wait_unfenced()
+        raise StartRefused(_refusal_text(error, node.image)) from error
+    if node.lifecycle.is_broker:
+        await node.wait_registered()
+        await node.load()
+        node.lifecycle.start()
+        await node.lifecycle.wait_unfenced()
+    else:
+        await node.load()
     await node.quorum.reserve.keep()
     node.on_ready()
+
+
+def _refusal_text(error: ApiError, image: MetadataImage) -> str:
+    """The controller's answer is a code; what it means to whoever started an older version is told here."""
+    for name, level in image.features.items():
+        supported = SUPPORTED_FEATURES.get(name)
+        low, high = (0, 0) if supported is None else supported.range
+        if error.code is ErrorCode.UNSUPPORTED_VERSION and not low <= level <= high:
+            return (
+                f"the cluster's {name} is {level}, and this version of Ottla supports {low} to {high}: "
+                "start the version that the other nodes run"
+            )
+    return f"the cluster does not take this node: {error.code.name}: {error.message}"
 
 
 def _address_of(quorum: Quorum, servers: Mapping[NodeId, Address]) -> AddressOf:

@@ -7,7 +7,21 @@ import typer
 from typer.core import TyperGroup
 
 import ottla
-from ottla.cli import bench, cdc, cluster, consume, doctor, group, log_dump, pipeline, produce, server, topic, txn
+from ottla.cli import (
+    bench,
+    cdc,
+    cluster,
+    consume,
+    doctor,
+    features,
+    group,
+    log_dump,
+    pipeline,
+    produce,
+    server,
+    topic,
+    txn,
+)
 from ottla.cli.errors import Failure
 from ottla.cli.options import AsJson, examples
 from ottla.cli.output import complain, print_json
@@ -66,7 +80,7 @@ app.add_typer(group.app, name="group", rich_help_panel=ADMINISTRATION)
 app.add_typer(txn.app, name="txn", rich_help_panel=ADMINISTRATION)
 app.add_typer(cluster.cluster_app, name="cluster", rich_help_panel=ADMINISTRATION)
 app.command("doctor", epilog=doctor.EXAMPLES, rich_help_panel=ADMINISTRATION)(doctor.doctor)
-app.add_typer(cluster.features_app, name="features", rich_help_panel=ADMINISTRATION)
+app.add_typer(features.app, name="features", rich_help_panel=ADMINISTRATION)
 app.add_typer(log_dump.app, name="log", rich_help_panel=ADMINISTRATION)
 
 

@@ -82,7 +82,7 @@ class ConfigEntry:
 
 def of_topic(connection: Connection, topic: str) -> list[ConfigEntry]:
     """By name. With documentation where a broker can be asked directly: librdkafka does not pass it on."""
-    if connection.is_plaintext:
+    if connection.can_ask_directly:
         with connection.cluster() as cluster:
             entries = described_entries(cluster, topic)
     else:

@@ -15,10 +15,11 @@ from confluent_kafka import KafkaException
 
 from ottla.cli.errors import UNREACHABLE, Failure, failure_of
 from ottla.client.admin import Admin
-from ottla.client.errors import ClientError, client_error
+from ottla.client.errors import ClientError, ConfigError, client_error
 from ottla.client.options import ClientKind, opened, other_owner, settings
 from ottla.client.raw.address import Address, parse_address
-from ottla.client.raw.cluster import PLAINTEXT, Cluster
+from ottla.client.raw.cluster import Cluster
+from ottla.client.raw.security_options import sdk_security
 
 CLIENT_ID: Final = "ottla-cli"
 REQUEST_TIMEOUT_S: Final = 15.0
@@ -50,20 +51,21 @@ class Connection:
         return opened(confluent_kafka.Consumer, settings(ClientKind.CONSUMER, self.options(options)))
 
     @property
-    def is_plaintext(self) -> bool:
-        return self._security_protocol.lower() == PLAINTEXT
-
-    @property
-    def _security_protocol(self) -> str:
-        return self.properties.get("security.protocol", PLAINTEXT)
+    def can_ask_directly(self) -> bool:
+        """Not where brokers are reached in a way that only librdkafka knows, such as Kerberos."""
+        try:
+            sdk_security(self.properties)
+        except ConfigError:
+            return False
+        return True
 
     def cluster(self) -> Cluster:
-        """For the requests that librdkafka has no function for: plain TCP only."""
+        """For the requests that librdkafka has no function for."""
         return Cluster(
             self.servers,
             client_id=CLIENT_ID,
             timeout_s=REQUEST_TIMEOUT_S,
-            security_protocol=self._security_protocol,
+            security=sdk_security(self.properties),
         )
 
     def options(self, others: Mapping[str, object]) -> dict[str, Any]:

@@ -5,11 +5,12 @@ one worse: partitions without enough replicas, brokers that are down, a quorum t
 clients cannot reach, throttles that somebody forgot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from ottla.base.types import TopicPartition
 from ottla.cli.cluster_state import listed
 from ottla.cli.evidence import Evidence, HotPartition, Stall, StalledGroup
 from ottla.cli.group_view import duration_text
@@ -199,6 +200,25 @@ def stuck_fix(group: StalledGroup, worst: Stall) -> tuple[str, ...]:
     )
 
 
+def offline_finding(evidence: Evidence, offline: Sequence[TopicPartition], down: str) -> Finding:
+    """Who was in sync when it went down has everything: that is whom to start."""
+    last = sorted({node for where in offline for node in evidence.last_in_sync.get(where, ())})
+    holders = (f"in sync when they went down: {listed(last)}",) if last else ()
+    named = f" ({listed(last)})" if last else ": `ottla topic describe TOPIC` names them"
+    topic = offline[0].topic
+    return Finding(
+        kind="offline-partitions",
+        severity=Severity.CRITICAL,
+        what=f"{counted(len(offline), 'partition')} offline: neither read nor written",
+        evidence=(listed(offline), down, *holders),
+        fix=(
+            f"start the brokers that have the in-sync replicas{named}",
+            "only if they are lost for good, and with them their last records: "
+            f"`ottla topic config {topic} --set unclean.leader.election.enable=true`",
+        ),
+    )
+
+
 def partition_findings(evidence: Evidence) -> Iterator[Finding]:
     state = evidence.state
     offline = state.offline
@@ -206,17 +226,7 @@ def partition_findings(evidence: Evidence) -> Iterator[Finding]:
     behind = [where for where in state.under_replicated if where not in {*offline, *refused}]
     down = f"brokers that are down: {listed(state.fenced)}" if state.fenced else "every broker runs"
     if offline:
-        yield Finding(
-            kind="offline-partitions",
-            severity=Severity.CRITICAL,
-            what=f"{counted(len(offline), 'partition')} offline: neither read nor written",
-            evidence=(listed(offline), down),
-            fix=(
-                "start the brokers that have the in-sync replicas: `ottla topic describe TOPIC` names them",
-                "only if they are lost for good, and with them their last records: "
-                "`ottla topic config TOPIC --set unclean.leader.election.enable=true`",
-            ),
-        )
+        yield offline_finding(evidence, offline, down)
     if refused:
         yield Finding(
             kind="below-min-isr",

@@ -8,7 +8,8 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import confluent_kafka
@@ -21,14 +22,18 @@ from ottla.cli.group_state import FIRST_RECORD_OPTIONS, known_offsets, seconds_w
 from ottla.cli.throttle import throttled_topics
 from ottla.client.admin import Admin
 from ottla.client.cluster_states import BrokerState, LogDirectory
+from ottla.client.errors import ClientError
 from ottla.client.groups import GroupDescription, GroupMember
 from ottla.client.topics import OffsetSpec
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
 
 HOT_FACTOR: Final = 5.0  # Seed and operators speak of ten; at five it is on its way there.
 HOT_BYTES_PER_SECOND_MIN: Final = 100_000  # Below, no broker notices.
 HOT_SAMPLED_MAX: Final = 3
 KEYS_SAMPLED: Final = 500
 KEYS_S_MAX: Final = 5.0
+PARTITIONS_MAX: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,8 @@ class Evidence:
     unreachable: Mapping[NodeId, str]
     bootstrap_hosts: tuple[str, ...]
     throttled_topics: tuple[str, ...]
+    last_in_sync: Mapping[TopicPartition, tuple[NodeId, ...]] = field(default_factory=dict)
+    """Of partitions without a leader: who has everything that was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +118,27 @@ def gather(connection: Connection, sample_s: float, *, sleep: Callable[[float], 
         unreachable=unreachable_brokers(state.brokers),
         bootstrap_hosts=tuple(address.host for address in connection.addresses),
         throttled_topics=() if state.reassignments else tuple(throttled_topics(admin)),
+        last_in_sync=last_in_sync(connection, state.offline),
     )
+
+
+def last_in_sync(
+    connection: Connection, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, tuple[NodeId, ...]]:
+    """In sync or eligible to lead (KIP-966), else the last that were; empty where brokers cannot tell."""
+    if not partitions:
+        return {}
+    kind = api.DescribeTopicPartitionsRequest
+    topics = sorted({each.topic for each in partitions})
+    request = kind(topics=[kind.TopicRequest(name=topic) for topic in topics], response_partition_limit=PARTITIONS_MAX)
+    found = {}
+    with connection.cluster() as cluster, suppress(ClientError):
+        answer = cluster.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, api.DescribeTopicPartitionsResponse)
+        for topic in answer.topics:
+            for each in topic.partitions:
+                holders = {*each.isr_nodes, *(each.eligible_leader_replicas or ())} or {*(each.last_known_elr or ())}
+                found[TopicPartition(topic.name or "", each.partition_index)] = tuple(sorted(holders))
+    return {where: found[where] for where in partitions if found.get(where)}
 
 
 def look(admin: Admin) -> Look:

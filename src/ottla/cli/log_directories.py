@@ -13,7 +13,7 @@ from ottla.wire.apis import ApiKey
 
 def partition_sizes(connection: Connection, admin: Admin) -> dict[TopicPartition, int]:
     """Bytes by topic and partition, the largest copy. What no broker would tell is left out, not guessed."""
-    if not connection.is_plaintext:
+    if not connection.can_ask_directly:
         return {}
     sizes: dict[TopicPartition, int] = {}
     with connection.cluster() as cluster:

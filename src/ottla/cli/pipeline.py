@@ -112,7 +112,7 @@ def validate(files: Files, as_json: AsJson = False) -> None:
 )
 def explain(
     files: Files,
-    plan: Annotated[bool, typer.Option("--plan", help="Start Spark and show its plan as well.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Start Spark and show its logical plan as well.")] = False,
     state: StatePath = None,
     as_json: AsJson = False,
 ) -> None:

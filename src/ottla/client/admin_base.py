@@ -11,7 +11,8 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.client.errors import ClientError, PartialFailure, client_error
 from ottla.client.options import ClientKind, opened, settings
-from ottla.client.raw.cluster import PLAINTEXT, Cluster
+from ottla.client.raw.cluster import Cluster
+from ottla.client.raw.security_options import sdk_security
 
 K = TypeVar("K")
 
@@ -21,19 +22,16 @@ class AdminBase:
         chosen = settings(ClientKind.ADMIN, config, **options)
         self._kafka = opened(AdminClient, chosen)
         self._timeout_s = chosen.integer("default.api.timeout.ms") / 1000
-        self._cluster = Cluster(
-            str(chosen.librdkafka.get("bootstrap.servers", "")),
-            client_id=str(chosen.kafka["client.id"]),
-            timeout_s=self._timeout_s,
-            security_protocol=str(chosen.kafka.get("security.protocol", PLAINTEXT)),
-        )
+        self._options = chosen
+        self._cluster: Cluster | None = None
         self._cluster_lock = threading.Lock()
 
     def close(self) -> None:
         """Nothing has to be flushed: librdkafka ends its threads with the last reference."""
         self.__dict__.pop("_kafka", None)
         with self._cluster_lock:
-            self._cluster.close()
+            if self._cluster is not None:
+                self._cluster.close()
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +43,18 @@ class AdminBase:
     def _brokers(self) -> Iterator[Cluster]:
         """For requests that librdkafka has no function for: one thread at a time."""
         with self._cluster_lock:
+            if self._cluster is None:
+                self._cluster = self._opened_cluster()
             yield self._cluster
+
+    def _opened_cluster(self) -> Cluster:
+        """When it is first needed: librdkafka may know ways to prove oneself that are not known here."""
+        return Cluster(
+            str(self._options.librdkafka.get("bootstrap.servers", "")),
+            client_id=str(self._options.kafka["client.id"]),
+            timeout_s=self._timeout_s,
+            security=sdk_security(self._options.kafka),
+        )
 
     def _timeouts(self) -> dict[str, Any]:
         return {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}

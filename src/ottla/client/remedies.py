@@ -45,6 +45,8 @@ REMEDIES: Final[Mapping[str, str]] = {
     "_MSG_TIMED_OUT": "No acknowledgement within delivery.timeout.ms: is the broker at bootstrap.servers reachable?",
     "_TIMED_OUT": "No answer in time: is the broker at bootstrap.servers reachable, and its advertised address too?",
     "_TRANSPORT": "The connection failed: is the broker at bootstrap.servers running?",
+    "_AUTHENTICATION": "Check sasl.mechanism, sasl.username and sasl.password; the broker's log says more.",
+    "SASL_AUTHENTICATION_FAILED": "Check sasl.mechanism, sasl.username and sasl.password; the broker's log says more.",
     "_ALL_BROKERS_DOWN": "No broker answers: check bootstrap.servers and the brokers' advertised addresses.",
     "_RESOLVE": "The host name in bootstrap.servers, or one that a broker advertises, does not resolve.",
     "_MAX_POLL_EXCEEDED": "poll() was not called for max.poll.interval.ms: raise it, or process smaller batches.",

@@ -62,17 +62,38 @@ class Appended(Protocol):
     def last_offset(self) -> Offset: ...
 
 
-class CoordinatorLog(Protocol):
+class ReplayedLog(Protocol):
+    """A partition, as far as its records may be replayed here."""
+
+    @property
+    def start_offset(self) -> Offset: ...
+
+    @property
+    def end_offset(self) -> Offset: ...
+
+    async def read(self, offset: Offset) -> bytes:
+        """Batches from `offset` on, some, of which the last may be cut; empty at the end. `ApiError` when it cannot be
+        read just now."""
+        ...
+
+
+class FollowedLog(ReplayedLog, Protocol):
+    """The copy of a partition that another broker leads: it ends with what is committed."""
+
+    def watch(self, on_changed: Callable[[], None] | None) -> None:
+        """Whom to tell that more is committed, or that the log has been cut back."""
+        ...
+
+
+class CoordinatorLog(ReplayedLog, Protocol):
     """The partition, from its coordinator's side. Nobody else appends to it."""
 
     @property
     def leader_epoch(self) -> LeaderEpoch: ...
 
-    @property
-    def end_offset(self) -> Offset: ...
-
     def refusal(self) -> ApiError | None:
-        """Why nothing can be appended just now (a full disk), if so."""
+        """Why nothing can be appended just now (a full disk, too few replicas), if so: asked before anything is decided,
+        because a decision that is not written voids all that the machine knows."""
         ...
 
     def check_epoch(self, transaction: ProducerIdentity) -> None:
@@ -89,8 +110,4 @@ class CoordinatorLog(Protocol):
 
     def committed(self, offset: Offset) -> asyncio.Future[None] | None:
         """None when the record at `offset` is committed already, else a future of that."""
-        ...
-
-    async def read(self, offset: Offset) -> bytes:
-        """Whole batches from `offset` on, some; empty at the end."""
         ...

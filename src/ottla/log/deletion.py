@@ -4,6 +4,7 @@ Readers that hold a file go on reading it. The delay (`file.delete.delay.ms`) is
 renamed files are removed when the partition is opened. All blocking.
 """
 
+import errno
 from collections.abc import Iterable, Sequence
 
 from ottla.base.disk import Disk
@@ -17,8 +18,14 @@ def rename_deleted(disk: Disk, segments: Iterable[Segment]) -> None:
     for segment in segments:
         for suffix in _SUFFIXES:
             path = segment.path(suffix)
-            if disk.exists(path):
+            if not disk.exists(path):
+                continue
+            try:
                 disk.rename(path, path + file_names.DELETED)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                disk.remove(path)  # No room for another name in the directory: to lose one it needs none.
 
 
 def remove_deleted(disk: Disk, segments: Iterable[Segment]) -> None:

@@ -183,7 +183,7 @@ REPLICATION_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("min.insync.replicas", 1, "Default of min.insync.replicas; ours is 2 for topics of three replicas or more.",
           minimum=1, live=True),
     int32("num.replica.alter.log.dirs.threads", None, "Moves of partitions between disks that run at once."),
-    int32("num.replica.fetchers", 1, "Connections to each leader a broker fetches from.", minimum=1),
+    int32("num.replica.fetchers", 1, "Accepted and shown; one fetcher a leader copies all of it here.", minimum=1),
     int32("producer.purgatory.purge.interval.requests", 1000, "Accepted and shown; waits hold no garbage here."),
     int32("replica.fetch.backoff.ms", 1000, "Rest of a follower after an error.", minimum=0),
     int32("replica.fetch.max.bytes", 1 << 20, "Bytes a follower asks of one partition.", minimum=0),

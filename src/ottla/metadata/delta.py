@@ -18,6 +18,7 @@ class MetadataDelta:
         "features_changed",
         "partitions_changed",
         "producer_ids_changed",
+        "unclean_elections",
     )
 
     def __init__(self) -> None:
@@ -29,6 +30,8 @@ class MetadataDelta:
         self.brokers_changed: dict[NodeId, None] = {}
         self.features_changed = False
         self.producer_ids_changed = False
+        self.unclean_elections: list[TopicPartition] = []
+        """Whose new leader may lack committed records. Not known of what a snapshot stands for."""
 
     @property
     def topics_created(self) -> list[TopicImage]:

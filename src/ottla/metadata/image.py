@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ottla.base.errors import invariant, violated
-from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId
+from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image_parts import (
     BrokerImage,
@@ -33,6 +33,7 @@ from ottla.wire import api
 
 NO_LEADER_CHANGE: Final = -2
 NO_RECOVERY_STATE_CHANGE: Final = -1
+_RECOVERING: Final = 1  # `RecoveryState` of the controller.
 
 
 class MetadataBatch(NamedTuple):
@@ -200,7 +201,10 @@ class MetadataImage:
         partition = topic.partitions.get(record.partition_id)
         if partition is None:
             violated("a changed partition exists", topic=topic.name, partition=record.partition_id)
-        self._put_partition(topic, record.partition_id, self._changed(partition, record))
+        after = self._changed(partition, record)
+        self._put_partition(topic, record.partition_id, after)
+        if record.leader not in (NO_LEADER_CHANGE, NO_NODE) and after.leader_recovery_state == _RECOVERING:
+            self._delta.unclean_elections.append(TopicPartition(topic.name, record.partition_id))
 
     def _changed(self, partition: PartitionImage, record: api.PartitionChangeRecord) -> PartitionImage:
         changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}

@@ -12,7 +12,7 @@ No await lies between a decision and its replay: two requests cannot decide on t
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode, invariant
@@ -24,8 +24,13 @@ from ottla.metadata.image_difference import difference
 from ottla.metadata.metadata_log import CommitFailed, MetadataLog
 
 Reply = TypeVar("Reply")
+MakeRoom = Callable[[], Awaitable[bool]]
 
 UNCOMMITTED_BATCHES_MAX: Final = 1000  # A disk that does not keep up makes callers retry; it does not grow our memory.
+
+
+async def no_room() -> bool:
+    return False
 
 
 class MetadataListener(Protocol):
@@ -35,9 +40,10 @@ class MetadataListener(Protocol):
 
 
 class ControllerRuntime:
-    def __init__(self, log: MetadataLog, image: MetadataImage) -> None:
-        """`image` holds what is committed at the start, or some first part of it."""
+    def __init__(self, log: MetadataLog, image: MetadataImage, make_room: MakeRoom = no_room) -> None:
+        """`image` holds what is committed at the start, or some first part of it. `make_room`: False where there is none."""
         self._log = log
+        self._make_room = make_room
         self.image: Final = image
         self._ahead = MetadataImage()
         """What decisions see, while this node leads."""
@@ -56,6 +62,15 @@ class ControllerRuntime:
 
     async def submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
         """Runs one decision. `ApiError` from `decide` passes through; a reply means that its records are committed."""
+        try:
+            return await self._submit(decide)
+        except ApiError as error:
+            # The change that frees a full disk must not fail for want of the few bytes that record it.
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or not await self._make_room():
+                raise
+        return await self._submit(decide)
+
+    async def _submit(self, decide: Callable[[MetadataImage], Decision[Reply]]) -> Reply:
         self._check_ready()
         term = self._term
         decision = decide(self._ahead)

@@ -147,7 +147,9 @@ def may_grant_pre_vote(node: QuorumNode, request: Vote) -> bool:
     match node.role:
         case Leader():
             return False
-        case Follower(has_fetched=True, is_leader_suspected=False):
+        case Follower(has_fetched=has_fetched, is_remembered=is_remembered, is_leader_suspected=False) if (
+            has_fetched or is_remembered
+        ):
             return False
         case Prospective() as role if _precedes(node, role, request):
             return False

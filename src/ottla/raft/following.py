@@ -12,6 +12,7 @@ from ottla.raft.effects import AppendBatches, TruncateLog
 from ottla.raft.election import become_prospective, may_campaign, on_unreachable
 from ottla.raft.log_view import LogBatch, LogView
 from ottla.raft.messages import (
+    NO_ANSWER,
     BeginEpoch,
     BeginEpochReply,
     EndEpoch,
@@ -75,6 +76,7 @@ def fetch_request(node: QuorumNode) -> Fetch:
         last_fetched_epoch=end.epoch,
         high_watermark=node.high_watermark,
         max_wait_ms=node.settings.fetch_wait_ms_max,
+        answer_id=node.role.answer_id if isinstance(node.role, Follower) else NO_ANSWER,
     )
 
 
@@ -86,6 +88,7 @@ def on_fetch_reply(node: QuorumNode, peer_id: NodeId, reply: FetchReply, batches
     role = heard_leader(node, peer_id, reply)
     if role is None:
         return
+    role.answer_id = reply.answer_id
     if reply.snapshot_id is not None and reply.snapshot_id.end_offset >= node.high_watermark:
         role.download = SnapshotDownload(snapshot_id=reply.snapshot_id)
     elif reply.diverging is not None:
@@ -111,6 +114,7 @@ def heard_leader(node: QuorumNode, peer_id: NodeId, reply: Reply) -> Follower | 
     role.fetch_deadline_ms = node.now_ms + node.settings.fetch_timeout_ms
     role.has_fetched = True
     role.is_leader_suspected = False
+    node.hear_leader(peer_id)
     return role
 
 
@@ -199,5 +203,6 @@ def on_connection_lost(node: QuorumNode, peer_id: NodeId) -> None:
 
 def suspect_leader(node: QuorumNode, role: Follower, turn: float) -> None:
     role.is_leader_suspected = True
+    node.hear_leader(role.leader_id)  # It is not its silence that makes the election.
     soon_ms = node.now_ms + round(turn * node.settings.suspicion_jitter_ms)
     role.fetch_deadline_ms = min(role.fetch_deadline_ms, soon_ms)

@@ -14,6 +14,7 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.base.types import NodeId
 from ottla.raft import membership, serving
+from ottla.raft.lease import majority_ms
 from ottla.raft.log_view import KRaftVersion, LeaderChange
 from ottla.raft.messages import BeginEpoch, BeginEpochReply, EndEpoch
 from ottla.raft.node import QuorumNode
@@ -64,11 +65,8 @@ def is_removed(node: QuorumNode) -> bool:
 
 def check_quorum_deadline_ms(node: QuorumNode, leader: Leader) -> int | None:
     """When the last majority of fetches is too long ago; None for a leader that needs nobody else."""
-    needed_count = node.voters.majority_count - node.is_voter
-    if needed_count == 0:
-        return None
-    heard_ms = sorted((last_heard_ms(leader, voter) for voter in node.peer_voters), reverse=True)
-    return heard_ms[needed_count - 1] + node.settings.check_quorum_timeout_ms
+    heard_ms = majority_ms(node, lambda voter: last_heard_ms(leader, voter))
+    return None if heard_ms is None else heard_ms + node.settings.check_quorum_timeout_ms
 
 
 def last_heard_ms(leader: Leader, voter: ReplicaKey) -> int:

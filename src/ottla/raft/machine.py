@@ -61,6 +61,7 @@ class RaftMachine:
             state = QuorumState(epoch=log.last_epoch)
         self._node: Final = QuorumNode(settings, state, log, Unattached(election_deadline_ms=0))
         self._node.now_ms, self._node.chance = now_ms, chance
+        self._node.hear_leader(state.leader_id)
         self._node.role = _first_role(self._node)
         self._flush_asked = (log.durable_end_offset, log.truncation_count)
 
@@ -216,5 +217,6 @@ def _first_role(node: QuorumNode) -> Unattached | Follower | Resigned:
     if leader_id == node.me.node_id:
         return Resigned(election_deadline_ms=node.now_ms)
     if leader_id != NO_NODE:
-        return Follower(leader_id=leader_id, fetch_deadline_ms=node.now_ms + node.settings.fetch_timeout_ms)
+        deadline_ms = node.now_ms + node.settings.fetch_timeout_ms
+        return Follower(leader_id=leader_id, fetch_deadline_ms=deadline_ms, is_remembered=True)
     return Unattached(election_deadline_ms=node.random_election_deadline_ms())

@@ -13,6 +13,7 @@ from ottla.raft.voters import Endpoint, ReplicaKey, Voter
 
 WATERMARK_UNKNOWN: Final = 2**63 - 1
 """A fetcher that does not say what it knows is not waited for with a newer watermark (KIP-1166)."""
+NO_ANSWER: Final = 0
 
 
 class EpochEnd(NamedTuple):
@@ -63,6 +64,8 @@ class Fetch:
     last_fetched_epoch: LeaderEpoch
     high_watermark: Offset = WATERMARK_UNKNOWN
     max_wait_ms: int = 0
+    answer_id: int = NO_ANSWER
+    """Of the last answer that the fetcher had from this leader: only so it is known to have arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +124,7 @@ class FetchReply(Reply):
 
     high_watermark: Offset = -1
     log_start_offset: Offset = -1
+    answer_id: int = NO_ANSWER
     diverging: EpochEnd | None = None
     snapshot_id: SnapshotId | None = None
 

@@ -5,7 +5,7 @@ The modules beside this one are the roles' rules, as functions over a `QuorumNod
 `state.py`, orders the new state to be persisted before anything else leaves, and drops what belonged to the old role.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.base.errors import ErrorCode, invariant
 from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset
@@ -36,6 +36,13 @@ class Contact:
         self.free_at_ms = free_at_ms
 
 
+class HeardLeader(NamedTuple):
+    """The last leader of another node that we followed, and when it last answered, began or was told to be gone."""
+
+    leader_id: NodeId
+    heard_ms: int
+
+
 class QuorumNode:
     def __init__(self, settings: RaftSettings, state: QuorumState, log: LogView, role: Role) -> None:
         self.settings: Final = settings
@@ -46,6 +53,7 @@ class QuorumNode:
         self.high_watermark: Offset = log.log_start_offset if log.snapshot_id is None else log.snapshot_id.end_offset
         self.yields_until_ms = -settings.election_timeout_ms
         """A pre-vote was granted: until then this node does not stand itself."""
+        self.heard_leader = HeardLeader(NO_NODE, 0)
         self.is_installing = False
         """A snapshot is about to replace the log: until then this node neither fetches nor campaigns."""
         self.contacts: dict[NodeId, Contact] = {}
@@ -132,10 +140,14 @@ class QuorumNode:
         voted = self.state.voted if epoch == self.epoch else None
         if epoch > self.epoch or self.leader_id == NO_NODE:
             self.yields_until_ms = self.now_ms - self.settings.election_timeout_ms  # Somebody was elected.
+            self.hear_leader(leader_id)
         self.move_to(
             Follower(leader_id=leader_id, fetch_deadline_ms=self.now_ms + self.settings.fetch_timeout_ms),
             QuorumState(epoch=epoch, leader_id=leader_id, voted=voted),
         )
+
+    def hear_leader(self, leader_id: NodeId) -> None:
+        self.heard_leader = HeardLeader(leader_id, self.now_ms)
 
     def learn(self, epoch: LeaderEpoch, leader_id: NodeId) -> None:
         """A peer named an epoch and perhaps its leader: newer ones are taken over, in every role (Raft §5.1)."""

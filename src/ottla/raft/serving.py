@@ -6,12 +6,14 @@ start is sent to the snapshot. Everyone else is parked, and answered when there 
 time is up: one path for all.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from ottla.base.errors import ErrorCode, invariant
 from ottla.base.types import LeaderEpoch, Offset
 from ottla.raft.effects import Answer, AnswerFetch, AnswerSnapshot
 from ottla.raft.events import Ticket
+from ottla.raft.lease import number_answer, on_acknowledged, on_snapshot_asked
 from ottla.raft.messages import Fetch, FetchReply, FetchSnapshot, FetchSnapshotReply
 from ottla.raft.node import QuorumNode
 from ottla.raft.state import Leader, ParkedFetch, Progress
@@ -40,8 +42,10 @@ def on_fetch(node: QuorumNode, ticket: Ticket, request: Fetch) -> None:
         return
     leader = node.role
     progress = _progress_of(node, leader, request.replica)
+    on_acknowledged(progress, request.answer_id)
     correction = correction_of(node, request)
     if correction is not None:
+        correction = replace(correction, answer_id=number_answer(node, leader, progress))
         node.effects.append(Answer(ticket=ticket, reply=correction))
         return
     # A request that was overtaken says less than is known: nobody gives up what it had in this epoch.
@@ -86,7 +90,7 @@ def on_fetch_snapshot(node: QuorumNode, ticket: Ticket, request: FetchSnapshot) 
     if not isinstance(node.role, Leader) or error is not ErrorCode.NONE:
         node.effects.append(Answer(ticket=ticket, reply=reply))
         return
-    _progress_of(node, node.role, request.replica)
+    on_snapshot_asked(node, _progress_of(node, node.role, request.replica), request)
     node.effects.append(AnswerSnapshot(ticket=ticket, reply=reply, request=request))
 
 
@@ -136,7 +140,7 @@ def answer_parked(node: QuorumNode, leader: Leader) -> None:
     still_parked = []
     for parked in leader.parked:
         if _has_news(node, parked):
-            _answer(node, parked)
+            _answer(node, leader, parked)
         else:
             still_parked.append(parked)
     leader.parked[:] = still_parked
@@ -155,14 +159,15 @@ def _release(node: QuorumNode, leader: Leader, replica: ReplicaKey) -> None:
     """A replica waits once: who asks again has given the first question up."""
     for parked in [parked for parked in leader.parked if parked.request.replica == replica]:
         leader.parked.remove(parked)
-        _answer(node, parked)
+        _answer(node, leader, parked)
 
 
-def _answer(node: QuorumNode, parked: ParkedFetch) -> None:
+def _answer(node: QuorumNode, leader: Leader, parked: ParkedFetch) -> None:
+    answer_id = number_answer(node, leader, leader.progress[parked.request.replica])
     node.effects.append(
         AnswerFetch(
             ticket=parked.ticket,
-            reply=_reply(node, ErrorCode.NONE),
+            reply=replace(_reply(node, ErrorCode.NONE), answer_id=answer_id),
             from_offset=parked.request.fetch_offset,
             end_offset=node.log.log_end_offset,
         )

@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla.base.types import LeaderEpoch, NodeId, Offset
 from ottla.raft.events import Ticket
-from ottla.raft.messages import AddVoter, Fetch, RemoveVoter, SnapshotId, UpdateVoter
+from ottla.raft.messages import NO_ANSWER, AddVoter, Fetch, FetchSnapshot, RemoveVoter, SnapshotId, UpdateVoter
 from ottla.raft.voters import ReplicaKey
 
 
@@ -99,6 +99,10 @@ class Follower:
     """Only a leader that has answered us is worth defending against a pre-vote."""
     is_leader_suspected: bool = False
     """Its connection was refused or reset, or it said that it resigns: counts as an expired fetch time-out."""
+    is_remembered: bool = False
+    """From before a restart of ours: it may have heard of us a moment ago, and counts on our patience (`lease`)."""
+    answer_id: int = NO_ANSWER
+    """Of the last answer it gave us."""
     download: "SnapshotDownload | None" = None
 
     name = RoleName.FOLLOWER
@@ -135,6 +139,14 @@ class Progress:
     end_offset: Offset = -1
     last_fetch_ms: int
     last_caught_up_ms: int = -1
+    answer_id: int = NO_ANSWER
+    answered_ms: int = -1
+    """When it was last answered; whether the answer arrived is known with the next request."""
+    confirmed_ms: int = -1
+    """When it was given the last answer that is known to have arrived."""
+    piece: FetchSnapshot | None = None
+    piece_ms: int = -1
+    """The last piece of a snapshot that it asked for, and when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +176,7 @@ class VoterChange:
 class Leader:
     elected_at_ms: int
     epoch_start_offset: Offset
+    answer_count: int = 0
     progress: dict[ReplicaKey, Progress] = field(default_factory=dict)
     parked: list[ParkedFetch] = field(default_factory=list)
     change: VoterChange | None = None

@@ -67,7 +67,8 @@ def fetch_reply_to_wire(reply: FetchReply, records: bytes | memoryview = b"") ->
         partition.diverging_epoch = kind.EpochEndOffset(**reply.diverging._asdict())
     if reply.snapshot_id is not None:
         partition.snapshot_id = kind.SnapshotId(**reply.snapshot_id._asdict())
-    return kind(responses=[kind.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
+    topic = kind.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])
+    return kind(session_id=reply.answer_id, responses=[topic])
 
 
 def _snapshot_out(reply: FetchSnapshotReply) -> Message:
@@ -144,6 +145,7 @@ def _fetch_in(message: api.FetchResponse) -> Reply:
         **_about_current(partition),
         high_watermark=partition.high_watermark,
         log_start_offset=partition.log_start_offset,
+        answer_id=message.session_id,
         diverging=EpochEnd(diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
         snapshot_id=SnapshotId(snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
     )

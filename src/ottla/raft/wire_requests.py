@@ -118,6 +118,7 @@ def _fetch_out(request: Fetch, cluster_id: str) -> Message:
     return kind(
         cluster_id=cluster_id,
         replica_state=kind.ReplicaState(replica_id=request.replica.node_id),
+        session_id=request.answer_id,
         max_wait_ms=request.max_wait_ms,
         max_bytes=FETCH_BYTES_MAX,
         topics=[kind.FetchTopic(topic_id=TOPIC_ID, partitions=[partition])],
@@ -216,6 +217,7 @@ def _fetch_in(message: api.FetchRequest) -> Fetch:
         last_fetched_epoch=partition.last_fetched_epoch,
         high_watermark=partition.high_watermark,
         max_wait_ms=message.max_wait_ms,
+        answer_id=message.session_id,
     )
 
 

@@ -34,6 +34,10 @@ class ClusterView:
         broker = self.image.brokers.get(node_id)
         return broker is not None and broker.is_active and broker_epoch in (-1, broker.epoch)
 
+    def is_alive(self, node_id: NodeId) -> bool:
+        broker = self.image.brokers.get(node_id)
+        return broker is not None and not broker.fenced
+
     @property
     def broker_epoch(self) -> int:
         """Ours, as registered."""

@@ -76,13 +76,20 @@ class IsrChanges:
             await self.look_for_lagging()
 
     async def look_for_lagging(self) -> None:
+        shrinking: list[Partition] = []
         for number, partition in enumerate(list(self._partitions)):
             if partition.maybe_shrink_isr():
-                logger.info("%s: replicas lag, the ISR shrinks from %s", partition.topic_partition, partition.isr)
+                shrinking.append(partition)
             elif partition.proposal is not None:
                 self.propose(partition)
+            else:
+                partition.maybe_expand_isr()  # The controller may take in whom it did not want before.
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await asyncio.sleep(0)
+        if shrinking:
+            first = shrinking[0]
+            logger.info("replicas lag: %d ISRs shrink, that of %s from %s",
+                        len(shrinking), first.topic_partition, first.isr)  # fmt: skip
 
     # -- proposing ---------------------------------------------------------------------------------------------------
 

@@ -95,6 +95,7 @@ class Leadership:
 
     def on_image(self, state: PartitionImage, min_isr: int, proposed: Iterable[NodeId], now: float) -> None:
         """The committed ISR, and what is proposed beyond it."""
+        self.put_off(replica for replica in self.isr if replica not in state.isr)
         self.isr, self.min_isr = state.isr, min_isr
         self.followers = {
             # Who is in the ISR has its time to ask; who is not has never been caught up.
@@ -103,6 +104,12 @@ class Leadership:
             if replica != self._node_id
         }
         self.count(proposed)
+
+    def put_off(self, replicas: Iterable[NodeId]) -> None:
+        """The controller does not want them in: they are waited for once they have caught up anew."""
+        for replica in replicas:
+            if (follower := self.followers.get(replica)) is not None:
+                follower.caught_up_at = follower.seen_at = _NEVER
 
     def count(self, proposed: Iterable[NodeId]) -> None:
         """The watermark waits for the committed ISR and for `proposed`."""

@@ -137,7 +137,12 @@ class MaintainedPartition(AppendablePartition):
         logger.info("%s: cut back from %d to %d, as its leader has it", self.topic_partition, end_before, end)
         if end < self.high_watermark and not was_empty:
             # Only an unclean election can do this: the one time when a watermark goes back.
-            logger.warning("%s: committed records from %d on are lost", self.topic_partition, end)
+            lost_count = self.high_watermark - end
+            self.storage.lost_record_count += lost_count
+            logger.warning(
+                "%s: %d committed records from %d on are lost, by an unclean election before leader epoch %d",
+                self.topic_partition, lost_count, end, self.leader_epoch
+            )  # fmt: skip
         self.high_watermark = max(min(self.high_watermark, end), self.log.log_start_offset)
 
     def _truncate_log(self, offset: Offset, fully: bool) -> None:

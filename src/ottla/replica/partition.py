@@ -8,7 +8,8 @@ epoch or the controller says that it never looked at it (KIP-497).
 Called by broker/handlers/produce, fetch, offsets; by the fetcher for followers, by IsrChanges for proposals.
 """
 
-from typing import NamedTuple
+import asyncio
+from typing import Final, NamedTuple
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
@@ -25,6 +26,8 @@ from ottla.replica.storage import Storage
 from ottla.replica.throttle import Throttle
 
 __all__ = ["IsrProposal", "Partition", "Watcher"]
+
+DELETED_LOOK_SECONDS: Final = 0.02
 
 # The controller has not looked at the proposal, or not let it pass: nothing of it can be in force.
 _NOT_IN_FORCE = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
@@ -169,6 +172,25 @@ class Partition(MaintainedPartition):
         """How far a replica has come, where we lead."""
         return None if self.leadership is None else self.leadership.followers.get(replica_id)
 
+    @property
+    def low_watermark(self) -> Offset:
+        """What lies below is deleted on every replica whose broker is alive."""
+        followers = {} if self.leadership is None else self.leadership.followers
+        starts = [one.log_start_offset for replica, one in followers.items() if self._cluster.is_alive(replica)]
+        return min((self.log.log_start_offset, *starts))
+
+    async def wait_deleted_before(self, offset: Offset, timeout_seconds: float) -> Offset:
+        """Until all replicas have followed a DeleteRecords. Looks again and again: a replica may come, go, or lead."""
+        deadline = self._clock.monotonic() + timeout_seconds
+        while True:
+            self._require_leading()
+            if (low_watermark := self.low_watermark) >= offset:
+                return low_watermark
+            if self._clock.monotonic() >= deadline:
+                reason = f"{self.topic_partition}: not every replica has deleted its records before {offset} in time"
+                raise ApiError(ErrorCode.REQUEST_TIMED_OUT, reason)
+            await asyncio.sleep(DELETED_LOOK_SECONDS)
+
     def maybe_expand_isr(self) -> bool:
         """Proposes an ISR with those who have caught up. Asked whenever that may have become possible: an idle partition
         is in no fetch."""
@@ -212,6 +234,7 @@ class Partition(MaintainedPartition):
         if is_settled or code in _NOT_IN_FORCE:
             self.proposal = None
             if self.leadership is not None:
+                self.leadership.put_off(replica for replica, _ in proposal.isr if replica not in self.isr)
                 self.leadership.count(())
                 self._move_watermark()
 

@@ -8,15 +8,20 @@ restarted and has recovered its logs; reads go on in both cases (feature L11).
 import asyncio
 import errno
 import logging
+from collections.abc import Callable
+from posixpath import join
 from typing import Final
 
 from ottla.base.clock import Clock
+from ottla.base.disk import Disk
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.log.directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
+ROOM_FILE_NAME: Final = "room"
+ROOM_BYTES: Final = 256 << 10  # A disk with less is as good as full.
 INSPECTIONS_MAX: Final = 2
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
@@ -25,6 +30,10 @@ _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 def is_passing(error: OSError) -> bool:
     """Whether it says nothing about the disk's health and heals by itself: no space, no descriptors."""
     return error.errno in _NO_SPACE or error.errno in _NO_DESCRIPTORS
+
+
+def _nobody_cares() -> None:
+    pass
 
 
 class Storage:
@@ -36,6 +45,10 @@ class Storage:
         self._clock = clock
         self._refusal: str | None = None
         self._retry_at: float | None = None
+        self.lost_record_count = 0
+        """Committed ones, cut off because an unclean election gave the lead to who lacked them."""
+        self.on_changed: Callable[[], None] = _nobody_cares
+        """Called when it begins to refuse writes, and when it has found room again."""
         self.tasks = OwnedTasks()
         # Looking into a batch unpacks it: two at a time are enough work for our threads and bound the memory.
         self.inspections = asyncio.Semaphore(INSPECTIONS_MAX)
@@ -80,11 +93,32 @@ class Storage:
             self._retry_at = None
             self._refuse(f"log directory {self.path} failed ({error}): check the disk, then restart this node")
 
+    def try_write(self, disk: Disk) -> bool:
+        """Blocking. Whether a full directory has room again; where others lead by now, nothing else would try."""
+        path = join(self.path, ROOM_FILE_NAME)
+        try:
+            file = disk.open(path, create=True)
+            try:
+                file.pwrite(bytes(ROOM_BYTES), 0)
+            finally:
+                file.close()
+                disk.remove(path)
+        except OSError:
+            return False
+        return True
+
+    def on_room(self) -> None:
+        if self.is_full:
+            logger.info("log directory %s has room again", self.path)
+            self._refusal = None
+            self.on_changed()
+
     def on_sync_error(self, error: OSError) -> None:
         self._retry_at = None
         self._refuse(f"fsync failed in {self.path} ({error}): check the disk, then restart this node")
 
     def _refuse(self, reason: str) -> None:
-        if self._refusal != reason:
+        before, self._refusal = self._refusal, reason
+        if before != reason:
             logger.error("log directory refuses writes: %s", reason)
-        self._refusal = reason
+            self.on_changed()

@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.continuation import Continuation
-from ottla.base.errors import ApiError, ProtocolError, invariant
+from ottla.base.errors import ApiError, NotServed, ProtocolError, invariant
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.receiving_connection import ReceivingConnection, Transport
 from ottla.server.request_memory import RequestMemory, Scratch
@@ -160,7 +160,7 @@ class Connection(ReceivingConnection):
         except StopIteration as finished:
             self._answered(context, finished.value)
         except (ProtocolError, ApiError) as error:
-            self._refuse(str(error))
+            self._refuse(error)
         except Exception:
             logger.exception("request failed; closing the connection", extra={"peer": str(self.peer)})
             self.close()
@@ -200,7 +200,7 @@ class Connection(ReceivingConnection):
         if self.closed:
             return
         if error is not None:
-            self._refuse(str(error))
+            self._refuse(error)
             return
         pending.done = True
         self._send_done()
@@ -232,7 +232,7 @@ class Connection(ReceivingConnection):
 
     def _on_failed(self, error: BaseException) -> None:
         if isinstance(error, ProtocolError | ApiError):
-            self._refuse(str(error))
+            self._refuse(error)
             return
         logger.error("request failed; closing the connection", exc_info=error, extra={"peer": str(self.peer)})
         self.close()
@@ -286,8 +286,9 @@ class Connection(ReceivingConnection):
         self.draining = True
         self._pause()
 
-    def _refuse(self, reason: str) -> None:
-        logger.warning("closing connection from %s: %s", self.peer, reason)
+    def _refuse(self, reason: str | BaseException) -> None:
+        level = logging.DEBUG if isinstance(reason, NotServed) else logging.WARNING
+        logger.log(level, "closing connection from %s: %s", self.peer, reason)
         self._send()  # What came before it is answered.
         self.close()
 

@@ -10,12 +10,14 @@ from typing import Final
 
 from ottla.base.types import TopicPartition
 from ottla.client import Producer
+from ottla.client.raw.security import Security
+from ottla.client.raw.security_options import sdk_options
 from ottla.spark.record_columns import RecordColumns
 from ottla.spark.source_options import SourceOptions
 
 HEADER_PREFIX: Final = "__connect.errors."
 
-_producers: dict[str, Producer] = {}
+_producers: dict[tuple[str, Security], Producer] = {}
 """Workers are used again for further tasks, and so are their producers."""
 
 
@@ -27,7 +29,7 @@ class DeadLetters:
     """Of one partition; connects with the first letter."""
 
     def __init__(self, options: SourceOptions, partition: TopicPartition) -> None:
-        self._servers = options.bootstrap_servers
+        self._reached_by = options.bootstrap_servers, options.security
         self._topic = options.dead_letter_topic
         self._timeout_s = options.timeout_seconds
         self._partition = partition
@@ -54,6 +56,7 @@ class DeadLetters:
             delivery.get(self._timeout_s)
 
     def _producer(self) -> Producer:
-        if self._servers not in _producers:
-            _producers[self._servers] = Producer(bootstrap_servers=self._servers)
-        return _producers[self._servers]
+        if self._reached_by not in _producers:
+            servers, security = self._reached_by
+            _producers[self._reached_by] = Producer({"bootstrap.servers": servers, **sdk_options(security)})
+        return _producers[self._reached_by]

@@ -8,6 +8,10 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeVar
 
+from ottla.client.raw.security import Security
+from ottla.client.raw.security_options import is_security_option, parse_security
+
+KAFKA_PREFIX: Final = "kafka."
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
 
 _FLAGS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -34,6 +38,17 @@ class Options:
             raise OptionError(f"the option {BOOTSTRAP_SERVERS} is missing: .option({BOOTSTRAP_SERVERS!r}, 'host:port')")
         return servers
 
+    def security(self) -> Security:
+        """Of all connections to brokers."""
+        given = {name: text for name, text in self._left.items() if is_security_option(name.removeprefix(KAFKA_PREFIX))}
+        self._left = {name: text for name, text in self._left.items() if name not in given}
+        try:
+            return parse_security(
+                {name.removeprefix(KAFKA_PREFIX): text for name, text in given.items()}, prefix=KAFKA_PREFIX
+            )
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+
     def count(self, name: str, default: _Number) -> int | _Number:
         if not (text := self.text(name)):
             return default
@@ -57,7 +72,6 @@ class Options:
 
     def end(self, passed_over: Collection[str]) -> None:
         """All were asked for. Those passed over tune a Java client, of which there is none here."""
-        self.refuse_all_but("kafka.security.protocol", "plaintext", because="as yet nothing else is spoken here")
         unknown = sorted(self._left.keys() - set(passed_over))
         if unknown:
             raise OptionError(f"unknown options: {', '.join(unknown)}")

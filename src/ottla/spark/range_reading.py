@@ -14,6 +14,7 @@ from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.fetching import Fetched, PartitionReader, committed_only, data_only
 from ottla.client.raw.offsets import EARLIEST, list_offsets
 from ottla.client.raw.patience import patiently
+from ottla.client.raw.security import Security
 from ottla.spark.data_loss import tell_lost
 from ottla.spark.offset_ranges import OffsetRange
 from ottla.spark.record_columns import decode_columns
@@ -24,7 +25,7 @@ from ottla.wire.records import Batch
 
 FETCH_BYTES: Final = 4 << 20
 
-_clusters: dict[str, Cluster] = {}
+_clusters: dict[tuple[str, Security], Cluster] = {}
 """Workers are used again for further tasks, and so are their connections."""
 
 
@@ -75,9 +76,12 @@ def _first_offset(cluster: Cluster, options: SourceOptions, wanted: OffsetRange)
 
 
 def _cluster(options: SourceOptions) -> Cluster:
-    cluster = _clusters.get(options.bootstrap_servers)
-    if cluster is None:
-        cluster = _clusters[options.bootstrap_servers] = Cluster(
-            options.bootstrap_servers, client_id="ottla-spark-task", timeout_s=options.timeout_seconds
+    reached_by = options.bootstrap_servers, options.security
+    if reached_by not in _clusters:
+        _clusters[reached_by] = Cluster(
+            options.bootstrap_servers,
+            client_id="ottla-spark-task",
+            timeout_s=options.timeout_seconds,
+            security=options.security,
         )
-    return cluster
+    return _clusters[reached_by]

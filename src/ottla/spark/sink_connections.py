@@ -35,13 +35,17 @@ class SinkConnections:
             client_id=options.client_id,
             request_timeout_s=options.request_timeout_ms / 1000,
             delivery_timeout_s=options.delivery_timeout_ms / 1000,
+            security=options.security,
         )
 
 
 def connections_of(options: SinkOptions) -> SinkConnections:
     if options not in _connections:
         cluster = Cluster(
-            options.bootstrap_servers, client_id=options.client_id, timeout_s=options.request_timeout_ms / 1000
+            options.bootstrap_servers,
+            client_id=options.client_id,
+            timeout_s=options.request_timeout_ms / 1000,
+            security=options.security,
         )
         transactions = Transactions(cluster, timeout_s=options.delivery_timeout_ms / 1000)
         _connections[options] = SinkConnections(options=options, cluster=cluster, transactions=transactions)

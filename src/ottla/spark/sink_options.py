@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
+from ottla.client.raw.security import Security
 from ottla.spark.options import OptionError, Options, one_of
 from ottla.wire.compression import Codec
 
@@ -46,6 +47,7 @@ class Guarantee(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
     bootstrap_servers: str
+    security: Security
     topic: str
     """Where all rows go; empty where each row names its own."""
     guarantee: Guarantee
@@ -64,6 +66,7 @@ class SinkOptions:
         guarantee = options.text("guarantee", Guarantee.AT_LEAST_ONCE).replace("-", "")  # As pipelines write it.
         parsed = cls(
             bootstrap_servers=options.bootstrap_servers(),
+            security=options.security(),
             topic=options.text("topic"),
             guarantee=Guarantee(one_of("guarantee", guarantee, tuple(Guarantee))),
             codec=_CODECS[options.choice("kafka.compression.type", _CODECS, "none")],

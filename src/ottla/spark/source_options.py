@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from ottla.base.types import Offset, TimestampMs, TopicPartition
+from ottla.client.raw.security import Security
 from ottla.spark.options import OptionError, Options, json_object, one_of, whole_number
 
 EARLIEST: Final = "earliest"
@@ -88,6 +89,7 @@ class Bound:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     bootstrap_servers: str
+    security: Security
     topics: tuple[str, ...]
     topic_pattern: str
     assigned: tuple[TopicPartition, ...]
@@ -123,6 +125,7 @@ class SourceOptions:
         isolation = options.choice("kafka.isolation.level", (READ_COMMITTED, "read_uncommitted"), READ_COMMITTED)
         parsed = cls(
             bootstrap_servers=options.bootstrap_servers(),
+            security=options.security(),
             topics=topics,
             topic_pattern=topic_pattern,
             assigned=assigned,

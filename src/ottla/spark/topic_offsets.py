@@ -40,7 +40,12 @@ LOOK_BYTES: Final = 64 << 10  # The first batch comes whole, however large; furt
 class TopicOffsets:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._cluster = Cluster(options.bootstrap_servers, client_id="ottla-spark", timeout_s=options.timeout_seconds)
+        self._cluster = Cluster(
+            options.bootstrap_servers,
+            client_id="ottla-spark",
+            timeout_s=options.timeout_seconds,
+            security=options.security,
+        )
 
     def close(self) -> None:
         self._cluster.close()

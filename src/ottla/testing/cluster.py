@@ -1,7 +1,8 @@
 """A real cluster for tests: three broker processes on this machine, each to be killed, stopped, paused and started again.
 
 The first node founds the cluster; the others find it through `controller.quorum.bootstrap.servers` and join the quorum
-by themselves. Internal topics have a replica on every node, up to three, as they would in production.
+by themselves. Internal topics have a replica on every node, up to three, as they would in production. `add` lets another
+node join at any time.
 """
 
 import time
@@ -12,7 +13,7 @@ from typing import Final
 from ottla.client.errors import ClientError
 from ottla.client.raw.address import parse_address
 from ottla.client.raw.connection import Connection
-from ottla.server.local_cluster import settings_of_node
+from ottla.server.local_cluster import REPLICAS_MAX, settings_of_node
 from ottla.testing.embedded import HERE, Broker, BrokerFailed, Machine
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -26,8 +27,29 @@ LOG_CHARACTERS_MAX: Final = 4000
 class Cluster:
     """Running brokers. Use `ottla.testing.cluster()` to get one."""
 
-    def __init__(self, nodes: list[Broker]) -> None:
-        self.nodes: Final = nodes
+    def __init__(self) -> None:
+        self.nodes: Final[list[Broker]] = []
+
+    def add(
+        self,
+        *,
+        node_count: int = REPLICAS_MAX,
+        config: Mapping[str, object] | None = None,
+        machine: Machine = HERE,
+    ) -> Broker:
+        """Starts another node, with the next id and the settings of one of `node_count`; `wait_joined` until it votes."""
+        node_id = len(self.nodes) + 1
+        running = ",".join(node.bootstrap_servers for node in self.nodes if node.is_running) or None
+        settings = settings_of_node(node_id, node_count, running)
+        node = Broker(config={**settings, **(config or {})}, machine=machine)
+        self.nodes.append(node)
+        node.start()
+        return node
+
+    def close(self) -> None:
+        with ExitStack() as stack:
+            for node in self.nodes:
+                stack.callback(node.close)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -86,15 +108,12 @@ def cluster(
     `config` takes Kafka's broker settings for all of them, `configs` for single nodes by id ({2: {"broker.rack": "b"}}).
     `machines` says where each runs, if not just here.
     """
-    with ExitStack() as stack:
-        started: list[Broker] = []
+    formed = Cluster()
+    try:
         for node_id in range(1, nodes + 1):
-            first = started[0].bootstrap_servers if started else None
-            settings = {**settings_of_node(node_id, nodes, first), **(config or {}), **(configs or {}).get(node_id, {})}
-            node = Broker(config=settings, machine=(machines or {}).get(node_id, HERE))
-            stack.callback(node.close)
-            node.start()
-            started.append(node)
-        formed = Cluster(started)
+            own = {**(config or {}), **(configs or {}).get(node_id, {})}
+            formed.add(node_count=nodes, config=own, machine=(machines or {}).get(node_id, HERE))
         formed.wait_joined()
         yield formed
+    finally:
+        formed.close()

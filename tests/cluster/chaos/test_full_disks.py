@@ -63,6 +63,8 @@ def test_a_full_disk_loses_nothing(
             load.wait_for(100)
             target = site.controller() if role == "controller" else getattr(site, role)(topic_name)
             with full(disks[target]):
+                # Others lead and commit without it: it neither leads nor is waited for.
+                site.topics.wait_until(topic_name, lambda state, target=target: target not in state.isr)
                 time.sleep(FULL_SECONDS)
             load.wait_for(100)
             site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)

@@ -24,7 +24,7 @@ class AdminNode:
         self.runtime.resume()
         self.clock = SimulatedClock()
         self.cluster_id = "EjRWeBI0VngSNFZ4EjRWeA"
-        self.node_id = 1
+        self.node_id = self.controller_id = 1
         self.advertised = AdvertisedAddresses()
 
     @property

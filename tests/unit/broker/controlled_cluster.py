@@ -93,6 +93,12 @@ class FakeWatch:
             self._on_lost()
 
 
+class FakeLeadership:
+    def __init__(self):
+        self.is_followed = True
+        self.silent_leader = None
+
+
 class ControlledCluster:
     """Node 1 is the active controller; the brokers are those of the records, with epoch 7."""
 
@@ -104,6 +110,7 @@ class ControlledCluster:
         self.runtime = ControllerRuntime(self.log, image)
         self.runtime.resume()
         self.peers = FakePeers()
+        self.leadership = FakeLeadership()
         self.controller = self.new_controller()
 
     def new_controller(self):
@@ -114,6 +121,7 @@ class ControlledCluster:
             cluster_id=CLUSTER_ID,
             clock=self.world.clock,
             peers=self.peers,
+            leadership=self.leadership,
         )
 
     @property

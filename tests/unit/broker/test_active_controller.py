@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.metadata.features import SUPPORTED_FEATURES
+from ottla.raft.lease import SilentLeader
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from tests.unit.broker.controlled_cluster import CLUSTER_ID, play
@@ -49,6 +50,31 @@ def test_a_silent_broker_is_fenced_when_its_session_ends():
         assert cluster.shown() == "1 | 1 3 | -"
 
     play(scene, *topic_records("orders", replicas=(2, 1, 3)))
+
+
+def test_a_silent_controller_is_fenced_when_the_session_ends_that_it_had_with_itself():
+    async def scene(cluster):
+        await cluster.pass_seconds(10)
+        now_ms = int(cluster.world.clock.monotonic() * 1000)
+        cluster.leadership.silent_leader = SilentLeader(2, now_ms - 2000)
+        cluster.controller.take_over()
+        await cluster.pass_seconds(SESSION_SECONDS - 2.2, 1)
+        assert cluster.fenced == []
+        await cluster.pass_seconds(1, 1)
+        assert cluster.fenced == [2]
+        await cluster.pass_seconds(2, 1)
+        assert cluster.fenced == [2, 3]
+
+    play(scene)
+
+
+def test_a_controller_that_may_have_a_successor_prolongs_nobodys_lease():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        cluster.leadership.is_followed = False
+        assert await refusal(cluster.heartbeat(2)) is ErrorCode.NOT_CONTROLLER
+
+    play(scene)
 
 
 def test_several_silent_brokers_are_fenced_together():
@@ -232,7 +258,7 @@ def test_what_a_predecessor_left_without_a_leader_gets_one():
     play(scene, *orders((1, 2), leader=-1, isr=[], eligible_leader_replicas=[2]))
 
 
-def test_an_unclean_election_takes_place_when_it_is_allowed():
+def test_an_unclean_election_takes_place_when_it_is_allowed_and_is_counted(caplog):
     async def scene(cluster):
         cluster.controller.take_over()
         await cluster.pass_seconds(1, 1, 2)
@@ -241,8 +267,13 @@ def test_an_unclean_election_takes_place_when_it_is_allowed():
             resource_type=2, resource_name="orders", name="unclean.leader.election.enable", value="true"
         )
         await cluster.record(record)
+        assert cluster.controller.unclean_election_count == 0
         await cluster.pass_seconds(0.1, 1, 2)
         assert cluster.shown() == "1 | 1 | -"
+        assert cluster.controller.unclean_election_count == 1
+        assert "unclean elections: 1 partitions are led by replicas that may lack" in caplog.text
+        await cluster.controller.elect_leaders(api.ElectLeadersRequest(topic_partitions=None))
+        assert cluster.controller.unclean_election_count == 1
 
     lost = orders((1, 2, 3), leader=-1, isr=[], eligible_leader_replicas=[3])
     play(scene, *lost, broker_record(3, fenced=True))

@@ -23,6 +23,12 @@ def test_brokers_controller_and_cluster_id(version):
     assert response.cluster_authorized_operations == NOT_ASKED
 
 
+def test_a_controller_alone_names_a_broker_for_administrators():
+    node = AdminNode(broker_record(2, fenced=True), broker_record(3))
+    node.node_id = 9
+    assert describe(node).controller_id == 1
+
+
 def test_operations_when_asked():
     response = describe(AdminNode(), include_cluster_authorized_operations=True)
     assert response.cluster_authorized_operations == CLUSTER_OPERATIONS
@@ -33,6 +39,24 @@ def test_fenced_brokers_when_asked():
     assert [one.broker_id for one in describe(node).brokers] == [1]
     response = describe(node, include_fenced_brokers=True)
     assert [(one.broker_id, one.is_fenced) for one in response.brokers] == [(1, False), (2, True)]
+
+
+def test_a_controller_tells_the_controllers():
+    endpoint = api.RegisterControllerRecord.ControllerEndpoint
+    node = AdminNode(
+        *(
+            api.RegisterControllerRecord(
+                controller_id=one, end_points=[endpoint(name="PLAINTEXT", host=f"host-{one}", port=9092)]
+            )
+            for one in (1, 7)
+        )
+    )
+    response = describe(node, endpoint_type=2)
+    assert (response.error_code, response.endpoint_type, response.controller_id) == (0, 2, 1)
+    assert [(one.broker_id, one.host, one.port) for one in response.brokers] == [
+        (1, "host-1", 9092),
+        (7, "host-7", 9092),
+    ]
 
 
 @pytest.mark.parametrize(("kind", "name"), [(2, "MISMATCHED_ENDPOINT_TYPE"), (9, "UNSUPPORTED_ENDPOINT_TYPE")])

@@ -35,6 +35,7 @@ class Broker:
         self.asked = []
         self.is_answered = True
         self.offline = []
+        self.unconfirmed_seconds = 0.0
         facts = {
             "node_id": broker_id,
             "cluster_id": CLUSTER_ID,
@@ -49,6 +50,7 @@ class Broker:
             ask_controller=self._ask,
             applied_offset=lambda: cluster.image.offset,
             offline_directories=lambda: self.offline,
+            unconfirmed_seconds=lambda: self.unconfirmed_seconds,
         )
         cluster.runtime.listen(self)
 
@@ -211,6 +213,35 @@ def test_a_broker_that_was_fenced_meanwhile_is_let_serve_again():
         await cluster.pass_seconds(3, 1, 2, 3)
         assert cluster.fenced == []
         assert (broker.lifecycle.state, broker.lifecycle.broker_epoch) == (BrokerState.ACTIVE, epoch)
+        await broker.lifecycle.close()
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("unconfirmed_seconds", "served_seconds"), [(0.0, 9), (1.5, 7.5)])
+def test_a_lease_counts_from_when_the_controller_was_one_beyond_doubt(unconfirmed_seconds, served_seconds):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        broker = Broker(cluster, 1)
+        broker.unconfirmed_seconds = unconfirmed_seconds
+        await broker.become_active()
+        broker.is_answered = False
+        await asyncio.sleep(served_seconds - 0.1)
+        assert not broker.lifecycle.is_unheard
+        await asyncio.sleep(0.2)
+        assert broker.lifecycle.is_unheard
+        await broker.lifecycle.close()
+
+    play(scene, brokers=0)
+
+
+def test_a_broker_that_learns_that_it_is_fenced_serves_nobody():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        broker = Broker(cluster, 5)
+        assert broker.lifecycle.is_unheard
+        await broker.become_active()
+        assert not broker.lifecycle.is_unheard
         await broker.lifecycle.close()
 
     play(scene)

@@ -188,6 +188,13 @@ def test_partitions_in_trouble_are_told_by_how_bad_it_is() -> None:
     ]
 
 
+def test_who_was_in_sync_last_is_whom_to_start() -> None:
+    state = cluster(partition(0, [1, 2], isr=[], leader=None))
+    found = only(found_in(replace(evidence(state), last_in_sync={P0: (2,)})), "offline-partitions", Severity.CRITICAL)
+    assert "in sync when they went down: 2" in found.evidence
+    assert found.fix[0] == "start the brokers that have the in-sync replicas (2)"
+
+
 def test_a_quorum_of_one_is_a_risk_among_many_brokers_and_none_alone() -> None:
     many = evidence(cluster(partition(0, [1]), voters=[voter(1)]))
     assert "1 voter among 3 brokers" in only(found_in(many), "small-quorum", Severity.WARNING).what

@@ -33,6 +33,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self.batches: list[bytes] = []
         self.leader_epoch: LeaderEpoch = 3
+        self.start_offset: Offset = 0
         self.end_offset: Offset = 0
         self.refusal_reason: ApiError | None = None
         self.failure: ApiError | None = None
@@ -41,7 +42,7 @@ class MemoryLog:
         self.is_committing = True
         self._waiters: list[asyncio.Future[None]] = []
         self.fenced_epochs: dict[int, int] = {}
-        self.read_count = 0
+        self.read_offsets: list[Offset] = []
 
     def refusal(self) -> ApiError | None:
         return self.refusal_reason
@@ -90,11 +91,15 @@ class MemoryLog:
                 waiter.set_exception(error)
 
     async def read(self, offset: Offset) -> bytes:
-        self.read_count += 1
+        self.read_offsets.append(offset)
         if self.failure is not None:
             raise self.failure
         found = [batch for batch in self.batches if next(batches(memoryview(batch))).header.base_offset >= offset]
         return b"".join(found[:100])
+
+    def cut_back(self, end_offset: Offset) -> None:
+        self.batches = [data for data in self.batches if _next_offset(data) <= end_offset]
+        self.end_offset = end_offset
 
     def records(self) -> list[CoordinatorRecord]:
         """What was written, decoded; no control records."""
@@ -106,6 +111,35 @@ class MemoryLog:
             for record in records_of(batch.view)
             if (decoded := GROUP_RECORDS.decode(record.key, record.value)) is not None
         ]
+
+
+class MemoryCopy:
+    """Implements `FollowedLog`: the same log at a broker that does not lead it, and so much of it is committed."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.start_offset: Offset = 0
+        self.end_offset: Offset = 0
+        self._on_changed: Callable[[], None] | None = None
+
+    async def read(self, offset: Offset) -> bytes:
+        data = await self._log.read(offset)
+        return b"".join(
+            bytes(batch.view) for batch in batches(memoryview(data)) if batch.header.next_offset <= self.end_offset
+        )
+
+    def watch(self, on_changed: Callable[[], None] | None) -> None:
+        self._on_changed = on_changed
+
+    def commit(self, end_offset: Offset | None = None) -> None:
+        """All that is there, or up to an offset, which may be smaller than before: after an unclean election."""
+        self.end_offset = self._log.end_offset if end_offset is None else end_offset
+        if self._on_changed is not None:
+            self._on_changed()
+
+
+def _next_offset(data: bytes) -> Offset:
+    return next(batches(memoryview(data))).header.next_offset
 
 
 class Coordinator:

@@ -3,7 +3,7 @@
 import asyncio
 
 from ottla.base.types import Offset
-from ottla.coordinator.loading import Loading
+from ottla.coordinator.loading import Loading, Turns
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.coordinator.records import GROUP_RECORDS, CoordinatorRecord
 from ottla.wire import api
@@ -45,7 +45,7 @@ def load(*written: bytearray) -> list[tuple[object, ...]]:
         log = MemoryLog()
         for one in written:
             log.begin_append(memoryview(one))
-        await Loading("offsets-0", log, GROUP_RECORDS, replayed).run()  # type: ignore[arg-type]
+        await Loading(name="offsets-0", log=log, record_types=GROUP_RECORDS, machine=replayed).run()  # type: ignore[type-var]
 
     World(1).run(run())
     return replayed.events
@@ -101,16 +101,21 @@ def test_compressed_batches_are_read() -> None:
     assert load(batch(committed("a", 1), committed("b", 2), codec=Codec.ZSTD)) == [("a", 1, 0, None), ("b", 2, 1, None)]
 
 
+def long_log() -> MemoryLog:
+    log = MemoryLog()
+    for number in range(100):
+        log.begin_append(memoryview(batch(*(committed(f"topic-{number}-{index}", index) for index in range(100)))))
+    return log
+
+
 def test_the_loop_gets_its_turns_while_a_long_log_is_loaded() -> None:
     world = World(1)
 
     async def run() -> None:
-        log = MemoryLog()
-        for number in range(100):
-            log.begin_append(memoryview(batch(*(committed(f"topic-{number}-{index}", index) for index in range(100)))))
+        log = long_log()
         turns = 0
         loading = asyncio.ensure_future(
-            Loading("offsets-0", log, GROUP_RECORDS, Replayed()).run()  # type: ignore[arg-type]
+            Loading(name="offsets-0", log=log, record_types=GROUP_RECORDS, machine=Replayed()).run()  # type: ignore[type-var]
         )
         while not loading.done():
             turns += 1
@@ -118,3 +123,41 @@ def test_the_loop_gets_its_turns_while_a_long_log_is_loaded() -> None:
         assert turns > 50
 
     world.run(run())
+
+
+def test_however_many_logs_are_loaded_a_turn_of_the_loop_is_for_one_of_them() -> None:
+    async def run() -> None:
+        turns, machines = Turns(), [Replayed() for _ in range(5)]
+        loads = [
+            asyncio.ensure_future(
+                Loading(name="offsets", log=long_log(), record_types=GROUP_RECORDS, machine=machine, turns=turns).run()  # type: ignore[type-var]
+            )
+            for machine in machines
+        ]
+        counts = [0] * len(machines)
+        while not all(load.done() for load in loads):
+            await asyncio.sleep(0)
+            before, counts = counts, [len(machine.events) for machine in machines]
+            assert sum(new > old for old, new in zip(before, counts, strict=True)) <= 1
+        assert counts == [10_000] * len(machines)
+
+    asyncio.run(run())
+
+
+def test_who_leads_has_the_turn_before_those_who_follow() -> None:
+    async def run() -> None:
+        turns, order = Turns(), []
+
+        async def take(name: str, *, is_urgent: bool) -> None:
+            await turns.wait(is_urgent=is_urgent)
+            order.append(name)
+
+        waiting = [
+            asyncio.ensure_future(take(name, is_urgent=name == "leader")) for name in ("follower", "gone", "leader")
+        ]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        await asyncio.wait(waiting)
+        assert order == ["leader", "follower"]
+
+    asyncio.run(run())

@@ -185,7 +185,7 @@ def test_a_log_that_cannot_be_read_is_tried_again() -> None:
         coordinator.runtime.lead(0, log)
         await asyncio.sleep(1)
         assert await coordinator.commit(1) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        assert log.read_count > 3
+        assert len(log.read_offsets) > 3
         log.failure = None
         await coordinator.loaded()
         assert await coordinator.commit(1) is ErrorCode.NONE

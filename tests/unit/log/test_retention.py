@@ -1,5 +1,7 @@
 """What may go, and what a consumer that was away too long finds (scene 6)."""
 
+import errno
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.log.config import CleanupPolicy, LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
+from sim.disk import SimulatedDisk
 from tests.unit.log.support import DIRECTORY, NOW_MS, append, batch_of, batch_of_bytes, first_header, new_disk, open_log
 
 
@@ -45,6 +48,18 @@ def test_by_size_the_log_keeps_at_least_what_was_asked() -> None:
     assert planned(log) == [0, 10]
     log.update_config(LogConfig(retention_ms=-1, retention_bytes=1000))
     assert planned(log) == [0, 10, 20]
+
+
+def test_a_directory_without_room_for_another_name_loses_the_files_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of_days(5, LogConfig(retention_ms=2000))
+
+    def fail(self: SimulatedDisk, source: str, target: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(SimulatedDisk, "rename", fail)
+    retain(log)
+    names = log._disk.list(DIRECTORY)
+    assert not [name for name in names if name.startswith(("00000000000000000000.", "00000000000000000010."))]
 
 
 def test_minus_one_is_for_ever() -> None:

@@ -220,6 +220,21 @@ def test_a_disk_that_refuses_the_write_changes_nothing_and_heals():
     run(scenario)
 
 
+def test_the_last_room_is_used_for_a_change():
+    async def scenario(controller):
+        controller.log.append_error = OSError(28, "No space left on device")
+
+        async def make_room():
+            controller.log.append_error = None
+            return True
+
+        controller.runtime = ControllerRuntime(controller.log, controller.runtime.image, make_room)
+        controller.runtime.resume()
+        assert await controller.create("orders") == "NONE"
+
+    run(scenario)
+
+
 def test_a_refusing_decision_passes_through():
     async def scenario(controller):
         def refuse(image):

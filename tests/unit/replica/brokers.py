@@ -208,6 +208,8 @@ class World:
         self.brokers = {number + 1: Broker(self, number + 1) for number in range(brokers)}
         self.cut: set[tuple[int, int]] = set()
         self.proposals: list[api.AlterPartitionRequest] = []
+        self.refusing: list[int] = []
+        """Brokers that the controller knows to take no writes."""
         self.controller_answers: Callable[[api.AlterPartitionRequest], Awaitable[None]] | None = None
 
     def __getitem__(self, node_id: int) -> Broker:
@@ -223,7 +225,7 @@ class World:
         await asyncio.sleep(0.001)
         if self.controller_answers is not None:
             await self.controller_answers(request)
-        decision = decide_alter_partition(self.image, request, static_configs={})
+        decision = decide_alter_partition(self.image, request, static_configs={}, refusing=self.refusing)
         if decision.records:
             await self.commit(*decision.records)
         return decision.reply

@@ -117,6 +117,37 @@ def test_a_controller_that_cannot_be_reached_is_asked_again() -> None:
     play(scene, *orders([1, 2]), brokers=2)
 
 
+def test_who_takes_no_writes_is_not_waited_for_and_comes_in_when_it_does_again() -> None:
+    async def scene(world: World) -> None:
+        begun = asyncio.get_running_loop().time()
+        world.refusing = [2]
+        await world.elect(1, isr=[1])
+        await world.until(lambda: world.proposals)
+        await asyncio.sleep(0.01)
+        world.cut |= {(2, 1)}  # From here on it copies nothing.
+        await world[1].append(b"a")
+        await world.until(lambda: world[1].partition().high_watermark == 1)
+        assert asyncio.get_running_loop().time() - begun < LAG_SECONDS / 2
+        world.cut.clear()
+        world.refusing = []
+        await world.until(lambda: world.state().isr == (1, 2))
+
+    play(scene, *orders([1, 2]), brokers=2)
+
+
+def test_an_idle_follower_that_takes_writes_again_comes_in_with_a_later_look() -> None:
+    async def scene(world: World) -> None:
+        world.refusing = [2]
+        await world.elect(1, isr=[1])
+        await world.until(lambda: world.proposals)
+        await asyncio.sleep(LAG_SECONDS)
+        assert world.state().isr == (1,)
+        world.refusing = []
+        await world.until(lambda: world.state().isr == (1, 2))
+
+    play(scene, *orders([1, 2]), brokers=2)
+
+
 def test_a_follower_of_a_former_life_does_not_come_in() -> None:
     async def scene(world: World) -> None:
         await world[1].produce(b"a")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from tests.unit.metadata.cluster import orders
+from tests.unit.metadata.cluster import broker_record, orders
 from tests.unit.replica.brokers import LAG_SECONDS, World, play
 
 
@@ -89,6 +89,28 @@ def test_below_min_isr_the_watermark_stands_still_and_acks_all_is_refused() -> N
         assert not partition.is_short_of_replicas
 
     play(scene, *orders([1, 2, 3], min_isr=2))
+
+
+def test_deleted_records_are_deleted_when_every_live_replica_has_done_it() -> None:
+    async def scene(world: World) -> None:
+        for value in (b"a", b"b", b"c"):
+            await world[1].produce(value)
+        partition = world[1].partition()
+        world.cut |= {(3, 1)}
+        await partition.delete_records_before(2)
+        with pytest.raises(ApiError) as late:
+            await partition.wait_deleted_before(2, 1.0)
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert world[2].partition().log.log_start_offset == 2
+        world.cut.clear()
+        assert await partition.wait_deleted_before(2, 10.0) == 2
+        assert world[3].partition().log.log_start_offset == 2
+        await world.commit(broker_record(3, fenced=True))
+        await partition.delete_records_before(3)
+        world.cut |= {(3, 1)}
+        assert await partition.wait_deleted_before(3, 10.0) == 3, "nobody waits for a dead one"
+
+    play(scene, *orders([1, 2, 3]))
 
 
 def test_a_new_leader_goes_on_and_the_old_one_is_cut_back() -> None:

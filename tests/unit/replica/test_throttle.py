@@ -1,11 +1,21 @@
 """Replication throttles: who is held back, and that the rate holds."""
 
+import asyncio
+
 import pytest
 
+from ottla.broker.fetch_session import FetchSession, Replica
 from ottla.metadata.configs import BrokerLayers
-from ottla.replica.throttle import FOLLOWER_RATE, LEADER_RATE, Throttle, is_throttled
+from ottla.replica.throttle import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    Throttle,
+    is_throttled,
+)
 from ottla.wire import api
-from tests.unit.metadata.cluster import orders
+from tests.unit.metadata.cluster import orders, partition_record
 from tests.unit.replica.brokers import TOPIC, World, play
 
 RATE = 100_000
@@ -50,5 +60,40 @@ def test_a_replica_that_catches_up_is_held_to_the_rate(side: str, rate: str, nod
         for _ in range(100):
             await world[1].produce(b"x" * 10_000)
         assert world.clock.monotonic() - started < 2, "who is in sync is not held back"
+
+    play(scene, *orders([1]), brokers=2)
+
+
+@pytest.mark.parametrize("follower_rate", [RATE, 3 * RATE], ids=["equal rates", "a leader that is slower"])
+def test_several_partitions_that_are_throttled_at_both_ends_reach_the_rate_together(follower_rate: int) -> None:
+    async def scene(world: World) -> None:
+        for number in range(4):
+            for _ in range(50):
+                await world[1].append(b"x" * 10_000, number=number)
+        world[1].layers = BrokerLayers(dynamic={LEADER_RATE: str(RATE)})
+        world[2].layers = BrokerLayers(dynamic={FOLLOWER_RATE: str(follower_rate)})
+        for name in (LEADER_REPLICAS, FOLLOWER_REPLICAS):
+            await world.commit(api.ConfigRecord(resource_type=2, resource_name=TOPIC, name=name, value="*"))
+        started = world.clock.monotonic()
+        for number in range(4):
+            await world.change(number, replicas=(1, 2), adding_replicas=(2,))
+        await world.until(lambda: all(world.state(number).isr == (1, 2) for number in range(4)), seconds=300)
+        seconds = world.clock.monotonic() - started
+        assert 2_000_000 / seconds == pytest.approx(RATE, rel=0.2)
+        assert len(world[2].fetches) < 500, "a follower that is held back does not ask again and again"
+
+    others = [partition_record([1], partition=number) for number in range(1, 4)]
+    play(scene, *orders([1]), *others, brokers=2)
+
+
+def test_a_partition_that_was_let_go_while_it_rested_is_not_read_from_its_old_offset() -> None:
+    async def scene(world: World) -> None:
+        session = FetchSession(1, by_topic_id=False, replica=Replica(2, 1))
+        entry = session.want(TOPIC, 0)
+        entry.bind(world[1].partition())
+        entry.rest(0.1)
+        session.forget(TOPIC, 0)
+        await asyncio.sleep(1)
+        assert not session.due
 
     play(scene, *orders([1]), brokers=2)

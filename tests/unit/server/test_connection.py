@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.base.errors import ApiError, ErrorCode, ProtocolError
+from ottla.base.errors import ApiError, ErrorCode, NotServed, ProtocolError
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import IN_FLIGHT_MAX, OUTPUT_BACKLOG_BYTES_MAX, Connection
 from ottla.server.receiving_connection import FIRST_READ_BYTES, LARGE_REQUEST_BYTES, PROGRESS_BYTES_MIN
@@ -310,6 +310,21 @@ def test_an_impossible_size_closes_the_connection(size: int) -> None:
     world = World()
     world.receive(request(1) + (size & 0xFFFFFFFF).to_bytes(4, "big") + b"1234567890")
     assert world.transport.closed
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(ProtocolError("nonsense"), True), (NotServed("ask another"), False)])
+def test_a_closed_connection_is_told_unless_nobody_is_served(
+    error: ProtocolError, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+
+    async def refuse(context: RequestContext, frame: memoryview) -> Parts | None:
+        raise error
+
+    world.service._answer = refuse  # type: ignore[method-assign]
+    world.receive(request(1, api_key=FETCH))
+    assert world.transport.closed
+    assert bool([one for one in caplog.records if one.levelname == "WARNING"]) is is_told
 
 
 def test_a_request_that_is_none_closes_the_connection() -> None:

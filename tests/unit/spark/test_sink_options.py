@@ -55,7 +55,7 @@ def test_the_guarantee_is_read_leniently(value: str) -> None:
         ({**SERVERS, "topci": "a"}, "unknown options: topci"),
         ({**SERVERS, "kafka.acks": "1"}, "kafka.acks=1: only all or -1, or what is acknowledged could be lost"),
         ({**SERVERS, "kafka.enable.idempotence": "false"}, "its rows twice"),
-        ({**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "only plaintext"),
+        ({**SERVERS, "kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism is missing"),
         ({**SERVERS, "kafka.compression.type": "brotli"}, "one of none, gzip, snappy, lz4, zstd"),
         ({**SERVERS, "guarantee": "twice"}, "one of atLeastOnce, exactlyOnce"),
         ({**SERVERS, "kafka.delivery.timeout.ms": "soon"}, "a positive whole number"),

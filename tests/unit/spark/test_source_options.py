@@ -80,7 +80,7 @@ def test_headers_come_with_their_column() -> None:
         ({**LEAST, "badRecords": "ignore"}, "one of fail, column, deadLetter"),
         ({**LEAST, "badRecords": "deadLetter"}, "need each other"),
         ({**LEAST, "deadLetterTopic": "d"}, "need each other"),
-        ({**LEAST, "kafka.security.protocol": "SASL_SSL"}, "only plaintext"),
+        ({**LEAST, "kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism is missing"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_read(options: dict[str, str], reason: str) -> None:

@@ -1,6 +1,6 @@
-"""DescribeCluster v0–2: the brokers of the cluster.
+"""DescribeCluster v0–2: the brokers of the cluster, or its controllers.
 
-A broker listener tells brokers only; controllers are asked at theirs.
+Controllers are told by one of them (`--bootstrap-controller` of Kafka's tools); its listeners are the same as a broker's.
 
 Not done: authorization.
 """
@@ -24,6 +24,8 @@ _CONTROLLERS: Final = 2
 async def describe_cluster(
     node: Node, context: RequestContext, request: api.DescribeClusterRequest
 ) -> api.DescribeClusterResponse:
+    if request.endpoint_type == _CONTROLLERS and node.node_id in node.image.controllers:
+        return _controllers(node, context.peer.listener)
     if request.endpoint_type != _BROKERS:
         return _refused(request)
     response = api.DescribeClusterResponse(
@@ -38,6 +40,25 @@ async def describe_cluster(
     for broker in node.image.brokers.values():
         if not broker.fenced or request.include_fenced_brokers:
             _add_broker(response, broker, context.peer.listener)
+    return response
+
+
+def _controllers(node: Node, listener: str) -> api.DescribeClusterResponse:
+    response = api.DescribeClusterResponse(
+        cluster_id=node.cluster_id,
+        controller_id=node.controller_id,
+        endpoint_type=_CONTROLLERS,
+        error_message=None,
+        cluster_authorized_operations=NOT_ASKED,
+    )
+    for controller in node.image.controllers.values():
+        for endpoint in controller.endpoints:
+            if endpoint.name == listener:
+                response.brokers.append(
+                    api.DescribeClusterResponse.DescribeClusterBroker(
+                        broker_id=controller.id, host=endpoint.host, port=endpoint.port, rack=None
+                    )
+                )
     return response
 
 
@@ -60,7 +81,7 @@ def _refused(request: api.DescribeClusterRequest) -> api.DescribeClusterResponse
     return api.DescribeClusterResponse(
         error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
         error_message=(
-            "This is a broker listener: controllers are described at a controller listener."
+            "This node is a broker alone: controllers are described by one of them."
             if known
             else f"Unknown endpoint type {request.endpoint_type}."
         ),

@@ -38,7 +38,7 @@ async def _find(
         topic = _TOPICS.get(key_type)
         if topic is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served (docs/GAPS.md)")
-        node_id = await node.coordinators.find(topic, key)
+        node_id = await node.coordinators.find_living(topic, key)
         endpoint = ListenerView(node.image, context.peer.listener).endpoints.get(node_id)
         if endpoint is None:
             reason = f"broker {node_id} has no listener {context.peer.listener}"

@@ -58,8 +58,11 @@ class ListenerView:
 
 
 def controller_id(node: Node) -> NodeId:
-    """A broker that takes administrative requests: this one, as every one does."""
-    return node.node_id
+    """A broker that takes administrative requests, as every one does: this one, unless it is a controller alone."""
+    brokers = node.image.brokers
+    if node.node_id in brokers:
+        return node.node_id
+    return next((broker.id for broker in brokers.values() if broker.is_active), NO_NODE)
 
 
 # ---- Metadata ----

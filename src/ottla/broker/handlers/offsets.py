@@ -6,6 +6,7 @@ stable offset; followers find the log end. A new leader whose watermark has not 
 the end that its predecessor has told: OFFSET_NOT_AVAILABLE (KIP-207).
 """
 
+import asyncio
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -134,24 +135,36 @@ async def offset_for_leader_epoch(
 async def delete_records(
     node: Node, context: RequestContext, request: api.DeleteRecordsRequest
 ) -> api.DeleteRecordsResponse:
-    response = api.DeleteRecordsResponse()
-    for topic in request.topics:
-        answers: list[api.DeleteRecordsResponse.DeleteRecordsPartitionResult] = []
-        for wanted in topic.partitions:
-            answer = api.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=wanted.partition_index)
-            try:
-                if node.is_internal(topic.name) or not node.may_delete_records(topic.name):
-                    raise ApiError(
-                        ErrorCode.POLICY_VIOLATION, f"records of {topic.name} cannot be deleted: it is compacted"
-                    )
-                partition = node.partitions.leader_of(topic.name, wanted.partition_index)
-                answer.low_watermark = await partition.delete_records_before(wanted.offset)
-            except ApiError as error:
-                answer.error_code = error.code
-                answer.low_watermark = NO_OFFSET
-            answers.append(answer)
-        response.topics.append(api.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return response
+    """Answered when all live replicas have done it (KIP-107); they hear of it with their fetches."""
+    timeout_seconds = request.timeout_ms / 1000
+    asked = [(topic.name, wanted) for topic in request.topics for wanted in topic.partitions]
+    results = await asyncio.gather(*(_delete_records(node, name, wanted, timeout_seconds) for name, wanted in asked))
+    answers = iter(results)
+    return api.DeleteRecordsResponse(
+        topics=[
+            api.DeleteRecordsResponse.DeleteRecordsTopicResult(
+                name=topic.name, partitions=[next(answers) for _ in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _delete_records(
+    node: Node, topic: str, wanted: api.DeleteRecordsRequest.DeleteRecordsPartition, timeout_seconds: float
+) -> api.DeleteRecordsResponse.DeleteRecordsPartitionResult:
+    answer = api.DeleteRecordsResponse.DeleteRecordsPartitionResult(
+        partition_index=wanted.partition_index, low_watermark=NO_OFFSET
+    )
+    try:
+        if node.is_internal(topic) or not node.may_delete_records(topic):
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"records of {topic} cannot be deleted: it is compacted")
+        partition = node.partitions.leader_of(topic, wanted.partition_index)
+        start = await partition.delete_records_before(wanted.offset)
+        answer.low_watermark = await partition.wait_deleted_before(start, timeout_seconds)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
 
 
 APIS: Final[dict[int, Api]] = {

@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.owned_tasks import OwnedTasks
-from ottla.base.types import NO_EPOCH, NO_NODE, LeaderEpoch, NodeId, Offset
+from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset
 from ottla.broker.peers import Peers
 from ottla.broker.quorum import exchange
 from ottla.broker.quorum.commits import Commits
@@ -28,12 +28,11 @@ from ottla.broker.quorum.effect_queue import EffectQueue, Work
 from ottla.broker.quorum.exchange import Address
 from ottla.broker.quorum.flushing import Flushing
 from ottla.broker.quorum.image_following import ImageFollowing
+from ottla.broker.quorum.office import Office
 from ottla.broker.quorum.opening import OpenedQuorum
 from ottla.broker.quorum.reserve import Reserve
 from ottla.broker.quorum.snapshot_exchange import SnapshotDownload
 from ottla.broker.quorum.store import QuorumStore
-from ottla.metadata.bootstrap import bootstrap_records
-from ottla.metadata.controller.decision import Decision
 from ottla.metadata.image import MetadataBatch, MetadataImage
 from ottla.metadata.records import MetadataRecord, encode_record
 from ottla.metadata.runtime import ControllerRuntime
@@ -54,6 +53,7 @@ from ottla.raft.effects import (
     WriteSnapshotChunk,
 )
 from ottla.raft.events import AppendAsked, Event, Flushed, ResignAsked, Tick
+from ottla.raft.lease import SilentLeader, confirmed_ms, silent_leader
 from ottla.raft.machine import RaftMachine
 from ottla.raft.settings import RaftSettings
 from ottla.raft.state import Follower, Leader, Resigned, RoleName
@@ -66,7 +66,6 @@ from ottla.wire.records import BatchBuilder
 logger = logging.getLogger(__name__)
 
 RESIGN_SECONDS_MAX: Final = 1.0
-FOUND_AGAIN_SECONDS: Final = 0.2
 
 
 class Quorum:
@@ -100,17 +99,15 @@ class Quorum:
         )
         self._flushing = Flushing(store, self._tasks, on_flushed=self._on_flushed, on_failed=self._on_disk_failed)
         self._commits = Commits(self._machine.node.high_watermark)
-        self.runtime: Final = ControllerRuntime(self, opened.image)
-        self._following = ImageFollowing(store, self.runtime, self._on_caught_up)
+        self.runtime: Final = ControllerRuntime(self, opened.image, reserve.give_up)
+        self._office = Office(self.runtime, reserve, self._errands, self._tell_waiters)
+        self._following = ImageFollowing(store, self.runtime, self._office.on_caught_up, self._on_disk_failed)
         self._download = SnapshotDownload(store, self._following, self.step)
         self._correspondence = Correspondence(
             self._machine.node, store, cluster_id=cluster_id, tasks=self._errands, step=self.step
         )
-        self._listeners: list[Callable[[], None]] = []
         self._news: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._epoch_told: LeaderEpoch = NO_EPOCH
-        self._is_active = False
         self._is_stopped = False
 
     # ---- what is so ----
@@ -127,15 +124,34 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         """This node leads, and its image holds the whole log: it is the active controller."""
-        return self._is_active
+        return self._office.is_taken
 
     @property
     def leader_id(self) -> NodeId:
         """The active controller, as far as this node knows; `NO_NODE` while there is none."""
-        if self._is_active:
+        if self._office.is_taken:
             return self._settings.me.node_id
         role = self._machine.node.role
         return role.leader_id if isinstance(role, Follower) else NO_NODE
+
+    @property
+    def unconfirmed_ms(self) -> int:
+        """How long ago this leader last was the one that a majority followed, for all it knows; 0 for who does not lead."""
+        node = self._machine.node
+        at_ms = confirmed_ms(node, node.role) if isinstance(node.role, Leader) else None
+        return 0 if at_ms is None else self.now_ms() - at_ms
+
+    @property
+    def is_followed(self) -> bool:
+        """This node leads, and nobody else can have been elected yet."""
+        is_leader = isinstance(self._machine.node.role, Leader)
+        return is_leader and self.unconfirmed_ms <= self._settings.fetch_timeout_ms
+
+    @property
+    def silent_leader(self) -> SilentLeader | None:
+        """Whom this leader follows upon, if that one fell silent."""
+        node = self._machine.node
+        return silent_leader(node, node.role) if isinstance(node.role, Leader) else None
 
     @property
     def voters(self) -> VoterSet:
@@ -150,7 +166,7 @@ class Quorum:
 
     def describe(self, request: api.DescribeQuorumRequest) -> api.DescribeQuorumResponse:
         wall_ms_at_zero = self._clock.now_ms() - self.now_ms()
-        return exchange.description(request, self.status(), wall_ms_at_zero, is_leader=self._is_active)
+        return exchange.description(request, self.status(), wall_ms_at_zero, is_leader=self._office.is_taken)
 
     def voters_before(self, offset: Offset) -> VoterSet:
         return self._machine.node.log.voters.before(offset)
@@ -164,7 +180,7 @@ class Quorum:
 
     def on_role_changed(self, listener: Callable[[], None]) -> None:
         """`listener` is called when `leader_id`, `epoch` or `is_leader` may have changed; it must not block."""
-        self._listeners.append(listener)
+        self._office.listen(listener)
 
     # ---- life ----
 
@@ -178,7 +194,7 @@ class Quorum:
 
         def is_decided() -> bool:
             role = self._machine.node.role
-            return self._is_active or self._is_stopped or (isinstance(role, Follower) and role.has_fetched)
+            return self._office.is_taken or self._is_stopped or (isinstance(role, Follower) and role.has_fetched)
 
         await self._until(is_decided)
         if self._is_stopped:
@@ -323,44 +339,10 @@ class Quorum:
         if effect.role is RoleName.LEADER:
             self._following.on_elected(self.store.log.log_end_offset)
         else:
-            self._is_active = False
+            self._office.is_taken = False
             self._following.on_deposed()
             self._commits.fail("this node leads the metadata quorum no more")
-        if effect.leader_id != NO_NODE and effect.epoch > self._epoch_told:
-            self._epoch_told = effect.epoch
-            logger.info("metadata quorum: node %d leads epoch %d", effect.leader_id, effect.epoch)
-        self._tell_listeners()
-
-    def _on_caught_up(self) -> None:
-        self.runtime.resume()
-        if self.image.features:
-            self._become_active()
-        else:
-            self._errands.spawn(self._found(), name="found cluster")
-
-    async def _found(self) -> None:
-        """The first records of a new cluster, before anybody else's."""
-        while self.runtime.is_leading:
-            try:
-                await self.runtime.submit(
-                    lambda image: Decision(records=[] if image.features else bootstrap_records(), reply=None)
-                )
-            except ApiError as error:
-                logger.error("the new cluster cannot begin: %s", error)
-                if not await self.reserve.give_up():
-                    await asyncio.sleep(FOUND_AGAIN_SECONDS)
-            else:
-                self._become_active()
-                return
-
-    def _become_active(self) -> None:
-        self._is_active = True
-        self._tell_listeners()
-        self._tell_waiters()
-
-    def _tell_listeners(self) -> None:
-        for listener in self._listeners:
-            listener()
+        self._office.tell_of(effect)
 
     async def _install(self, effect: InstallSnapshot) -> None:
         try:
@@ -388,9 +370,9 @@ class Quorum:
         self._queue.stop()
         self._flushing.stop()
         self._arm()
-        self._is_active = False
+        self._office.is_taken = False
         self._following.on_deposed()
         self._commits.fail(reason.message)
         self._correspondence.stop(reason)
-        self._tell_listeners()
+        self._office.tell_listeners()
         self._tell_waiters()

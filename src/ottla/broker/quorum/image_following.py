@@ -21,12 +21,19 @@ BYTES_PER_TURN: Final = 64 << 10  # More is read and decoded in a worker.
 
 
 class ImageFollowing:
-    def __init__(self, store: QuorumStore, runtime: ControllerRuntime, on_caught_up: Callable[[], None]) -> None:
-        """`on_caught_up`: the image holds the log up to the epoch that this node leads."""
+    def __init__(
+        self,
+        store: QuorumStore,
+        runtime: ControllerRuntime,
+        on_caught_up: Callable[[], None],
+        on_failed: Callable[[OSError], None],
+    ) -> None:
+        """`on_caught_up`: the image holds the log up to the epoch that this node leads. `on_failed`: it cannot be read."""
         self._store = store
         self._runtime = runtime
         self._image = runtime.image
         self._on_caught_up = on_caught_up
+        self._on_failed = on_failed
         self._high_watermark: Offset = self._image.offset + 1
         self._leads_from: Offset | None = None
         self._has_news = asyncio.Event()
@@ -54,6 +61,12 @@ class ImageFollowing:
         self._runtime.replace(snapshot.image)
 
     async def run(self) -> None:
+        try:
+            await self._run()
+        except OSError as error:
+            self._on_failed(error)  # A node that does not learn what is decided must not go on as if nothing was.
+
+    async def _run(self) -> None:
         while True:
             await self._has_news.wait()
             self._has_news.clear()

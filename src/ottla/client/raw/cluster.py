@@ -5,21 +5,20 @@ Not for several threads at once: `Admin` holds a lock around it.
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from ottla.base.errors import ErrorCode
 from ottla.base.types import NO_NODE, NodeId, TopicPartition
-from ottla.client.errors import ClientError, ConfigError, coded_error
+from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.address import Address, parse_address
 from ottla.client.raw.connection import NO_CONNECTION, Connection
+from ottla.client.raw.security import PLAINTEXT, Security
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
-
-PLAINTEXT: Final = "plaintext"
 
 
 class CoordinatorKind(IntEnum):
@@ -28,11 +27,11 @@ class CoordinatorKind(IntEnum):
 
 
 class Cluster:
-    def __init__(self, servers: str, *, client_id: str, timeout_s: float, security_protocol: str = PLAINTEXT) -> None:
+    def __init__(self, servers: str, *, client_id: str, timeout_s: float, security: Security = PLAINTEXT) -> None:
         self._servers = servers
         self._client_id = client_id
         self._timeout_s = timeout_s
-        self._is_plain = security_protocol.lower() == PLAINTEXT
+        self._security = security
         self._connections: dict[Address, Connection] = {}
 
     def close(self) -> None:
@@ -73,10 +72,10 @@ class Cluster:
             raise
 
     def _connection(self, address: Address) -> Connection:
-        if not self._is_plain:
-            raise ConfigError("this asks a broker directly, which needs a PLAINTEXT listener")
         if address not in self._connections:
-            self._connections[address] = Connection(address, client_id=self._client_id, timeout_s=self._timeout_s)
+            self._connections[address] = Connection(
+                address, client_id=self._client_id, timeout_s=self._timeout_s, security=self._security
+            )
         return self._connections[address]
 
     def brokers(self) -> dict[NodeId, Address]:

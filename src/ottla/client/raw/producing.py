@@ -21,6 +21,7 @@ from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.address import Address
 from ottla.client.raw.connection import NO_CONNECTION, Connection
 from ottla.client.raw.patience import RETRY_SECONDS
+from ottla.client.raw.security import PLAINTEXT, Security
 from ottla.client.raw.topic_leaders import TopicLeaders
 from ottla.client.raw.transactions import ProducerIdentity
 from ottla.wire import api
@@ -78,6 +79,7 @@ class BatchSender:
         client_id: str,
         request_timeout_s: float,
         delivery_timeout_s: float,
+        security: Security = PLAINTEXT,
     ) -> None:
         self._leaders = leaders
         self._connections = connections
@@ -86,6 +88,7 @@ class BatchSender:
         self._client_id = client_id
         self._request_timeout_s = request_timeout_s
         self._delivery_timeout_s = delivery_timeout_s
+        self._security = security
         self._sequences: dict[TopicPartition, int] = {}
         self._queues: dict[TopicPartition, deque[BatchBytes]] = {}
         self._queued_bytes = 0
@@ -209,7 +212,7 @@ class BatchSender:
     def _connection(self, address: Address) -> Connection:
         if address not in self._connections:
             self._connections[address] = Connection(
-                address, client_id=self._client_id, timeout_s=self._request_timeout_s
+                address, client_id=self._client_id, timeout_s=self._request_timeout_s, security=self._security
             )
         return self._connections[address]
 

@@ -170,6 +170,12 @@ class Group:
     def _unknown(self, member_id: str) -> ApiError:
         return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of {self.group_id}")
 
+    def without_members(self) -> "Group":
+        """What is left when all that was recorded of members is deleted."""
+        left = Group(self.group_id)
+        left.offsets, left.open_producers = self.offsets, self.open_producers
+        return left
+
     @property
     def is_all_joined(self) -> bool:
         return self.awaiting_join_count == len(self.members) and not self.pending_members

@@ -198,6 +198,9 @@ class GroupMachine:
         group = self._groups.get(group_id)
         if value is None:
             if group is not None:
+                if not self._is_started:
+                    # A copy is replayed now and then: its members may be left from before the record that let them go.
+                    group = self._groups[group_id] = group.without_members()
                 group.is_recorded = False
                 group.generation, group.protocol_type = 0, None
                 self._forget_if_bare(group)

@@ -7,7 +7,7 @@ reassignment, and that may end the leadership of who made it: NEW_LEADER_ELECTED
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -25,9 +25,16 @@ _ANY_EPOCH: Final = -1
 
 
 def decide_alter_partition(
-    image: MetadataImage, request: api.AlterPartitionRequest, *, static_configs: StaticConfigs
+    image: MetadataImage,
+    request: api.AlterPartitionRequest,
+    *,
+    static_configs: StaticConfigs,
+    refusing: Collection[NodeId] = (),
 ) -> Decision[api.AlterPartitionResponse]:
-    """STALE_BROKER_EPOCH for the whole request of a broker that has been replaced."""
+    """STALE_BROKER_EPOCH for the whole request of a broker that has been replaced.
+
+    `refusing`: brokers that take no writes, which stay outside.
+    """
     registered_broker(image, request.broker_id, request.broker_epoch)
     electorate = Electorate(image, static_configs)
     records: list[MetadataRecord] = []
@@ -44,7 +51,7 @@ def decide_alter_partition(
                 if (topic.topic_id, ref.number) in decided:
                     raise _refusal(ErrorCode.INVALID_UPDATE_VERSION, ref, "is in the request twice")
                 decided.add((topic.topic_id, ref.number))
-                records += _alter(ref, proposal, electorate, answer)
+                records += _alter(ref, proposal, electorate, answer, refusing)
             except ApiError as error:
                 answer.error_code = error.code
             answers.append(answer)
@@ -98,10 +105,13 @@ def _alter(
     proposal: api.AlterPartitionRequest.PartitionData,
     electorate: Electorate,
     answer: api.AlterPartitionResponse.PartitionData,
+    refusing: Collection[NodeId],
 ) -> Iterable[MetadataRecord]:
     """The record, if anything changes; fills in `answer`."""
+    # Who has all there is and could not take the next record would be thrown out again at once.
+    fit = [one for one, _ in _proposed_isr(proposal) if one in ref.partition.isr or one not in refusing]
     asked = ref.partition._replace(
-        isr=tuple(broker_id for broker_id, _ in _proposed_isr(proposal)),
+        isr=tuple(fit),
         leader_recovery_state=proposal.leader_recovery_state,
     )
     after = changed_partition(ref, asked, electorate)

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ottla.base.types import NO_NODE, NodeId
-from ottla.metadata.controller.electorate import Electorate
+from ottla.metadata.controller.electorate import UNASSIGNED_DIRECTORY, Electorate, default_directory
 from ottla.metadata.controller.partition_changes import change_record, changed_partition
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import PartitionImage, PartitionRef, without
+from ottla.metadata.image_parts import BrokerImage, PartitionImage, PartitionRef, without
 from ottla.metadata.records import MetadataRecord
 from ottla.wire import api
 
@@ -47,9 +47,35 @@ def plan_offline_directories(
     return _departures(leaving, electorate, broker_id)
 
 
+def plan_handover(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
+    """Only where another of the ISR may lead: what the broker has alone can at least be read. `electorate` without it."""
+    leaving = [
+        ref
+        for ref in image.partitions_on(broker_id)
+        if broker_id in ref.partition.isr and any(electorate.may_lead(ref.partition, one) for one in ref.partition.isr)
+    ]
+    return _departures(leaving, electorate, broker_id)
+
+
 def plan_arrival(image: MetadataImage, electorate: Electorate, broker_id: NodeId) -> list[MetadataRecord]:
-    waiting = [ref for ref in image.partitions_without_leader() if broker_id in ref.partition.replicas]
-    return _records((ref, changed_partition(ref, ref.partition, electorate)) for ref in waiting)
+    broker = image.brokers[broker_id]
+    known = {*broker.log_directories, UNASSIGNED_DIRECTORY}
+    waiting = [
+        ref
+        for ref in image.partitions_on(broker_id)
+        if ref.partition.leader == NO_NODE or _directory(ref.partition, broker_id) not in known
+    ]
+    return _records((ref, changed_partition(ref, _found_again(ref.partition, broker), electorate)) for ref in waiting)
+
+
+def _found_again(partition: PartitionImage, broker: BrokerImage) -> PartitionImage:
+    """A copy whose directory is gone begins anew in one that is there; but not one that others still count on."""
+    is_last = not _complete(partition) and partition.last_known_elr == (broker.id,)
+    if is_last or broker.id in _complete(partition) or _directory(partition, broker.id) in broker.log_directories:
+        return partition
+    places = dict(zip(partition.replicas, partition.directories, strict=True))
+    places[broker.id] = default_directory(broker)
+    return partition._replace(directories=tuple(places.values()))
 
 
 def plan_new_epochs(image: MetadataImage, broker_id: NodeId) -> list[MetadataRecord]:

@@ -62,7 +62,11 @@ def decide_register_broker(
             f"Another broker with id {request.broker_id} is alive. If this one was restarted, it can register once "
             "the session of the old one ends.",
         )
-    is_clean = existing is not None and existing.epoch == request.previous_broker_epoch
+    is_clean = (
+        existing is not None
+        and existing.epoch == request.previous_broker_epoch
+        and set(existing.log_directories) <= set(request.log_dirs)  # What another one held is gone.
+    )
     changes = _departure(image, request.broker_id, static_configs, is_clean=is_clean)
     broker_epoch = image.offset + 1 + len(changes)
     return Decision(records=[*changes, _registration(request, broker_epoch)], reply=broker_epoch)

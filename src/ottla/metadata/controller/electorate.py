@@ -1,13 +1,13 @@
 """Who may lead, and by which rules: the cluster as one decision about partitions sees it.
 
 A broker may lead while it is active and the directory of its replica is online. `joining` and `leaving` name brokers
-whose change is part of the decision itself, which the image does not show yet. The two topic configurations that
-matter here are looked up once for all topics that set them alike.
+whose change is part of the decision itself, which the image does not show yet, `refusing` those who take no writes. The
+two topic configurations that matter here are looked up once for all topics that set them alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -51,12 +51,13 @@ class Electorate:
         *,
         joining: NodeId = NO_NODE,
         leaving: NodeId = NO_NODE,
+        refusing: Collection[NodeId] = (),
         log_ends: LogEnds = NO_LOG_ENDS,
     ) -> None:
         self._image = image
         self._log_ends = log_ends
         self._active = {broker.id for broker in image.brokers.values() if broker.is_active or broker.id == joining}
-        self._active.discard(leaving)
+        self._active.difference_update((leaving, *refusing))
         self._layers = BrokerLayers(
             dynamic_default=image.configs_of(ConfigResourceType.BROKER, ""), static=static_configs
         )

@@ -5,7 +5,8 @@
 
 A broker that wants to stop first hands over what it leads, and is let go once every other broker has heard of it: until
 then clients that know the old leaders still find it. One alone in its cluster goes at once and keeps what it leads. Log
-directories that went offline give up their replicas.
+directories that went offline give up their replicas; a broker whose last one takes no writes leaves ISRs to others, and
+keeps only what nobody else can lead.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from ottla.base.types import NodeId
-from ottla.metadata.controller.broker_partitions import is_alone, plan_departure, plan_offline_directories
+from ottla.metadata.controller.broker_partitions import (
+    is_alone,
+    plan_departure,
+    plan_handover,
+    plan_offline_directories,
+)
 from ottla.metadata.controller.brokers import decide_fence_broker, decide_unfence_broker, registered_broker
 from ottla.metadata.controller.decision import Decision
 from ottla.metadata.controller.electorate import Electorate, StaticConfigs
@@ -43,6 +49,9 @@ def decide_heartbeat(
     broker = registered_broker(image, request.broker_id, request.broker_epoch)
     present, wanted = _state_of(broker), _next_state(image, broker, request, sessions)
     records = _offline_directories(image, broker, request, static_configs)
+    if not records and broker.id in sessions.refusing_ids:
+        # Nothing is recorded of the broker: with the first heartbeat that says otherwise it is as good as any.
+        records = plan_handover(image, Electorate(image, static_configs, refusing=sessions.refusing_ids), broker.id)
     if records:
         wanted = present  # One thing at a time: what the directories held is gone before anything is built on it.
     elif wanted is not present:
@@ -68,7 +77,8 @@ def _next_state(
         case BrokerState.FENCED if request.want_shut_down or broker.in_controlled_shutdown:
             return BrokerState.STOPPED
         case BrokerState.FENCED:
-            may_serve = not request.want_fence and _is_caught_up(broker, request)
+            is_caught_up = _is_caught_up(broker, request) and sessions.knows_it_is_fenced(broker)
+            may_serve = not request.want_fence and is_caught_up
             return BrokerState.ACTIVE if may_serve else BrokerState.FENCED
         case BrokerState.ACTIVE if request.want_shut_down:
             may_go = request.want_fence or is_alone(image, broker.id) or not _leads_any(image, broker.id)
@@ -104,7 +114,7 @@ def _transition(
 def _offline_directories(
     image: MetadataImage, broker: BrokerImage, request: api.BrokerHeartbeatRequest, static_configs: StaticConfigs
 ) -> list[MetadataRecord]:
-    """Directories that the image still has online. A broker whose last one fails stops by itself."""
+    """Directories that the image still has online, but for the last ones."""
     offline = [directory for directory in broker.log_directories if directory in request.offline_log_dirs]
     online = [directory for directory in broker.log_directories if directory not in request.offline_log_dirs]
     if not offline or not online:

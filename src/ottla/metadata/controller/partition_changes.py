@@ -114,7 +114,7 @@ def _with_eligible_leaders(
 def _with_directories(before: PartitionImage, after: PartitionImage, electorate: Electorate) -> PartitionImage:
     if after.replicas == before.replicas:
         return after
-    known = dict(zip(before.replicas, before.directories, strict=True))
+    known = dict(zip(before.replicas, after.directories, strict=True))
     return after._replace(
         directories=tuple(
             known[replica] if replica in known else electorate.directory_for(replica) for replica in after.replicas

@@ -1,4 +1,5 @@
-"""When each broker was last heard of, by this controller. Soft state: a new controller starts with fresh sessions.
+"""When each broker was last heard of, by this controller. Soft state: a new controller starts with fresh sessions, but
+for the controller before it, whose silence made the new one (`on_silence`).
 
 Time is handed in. A session belongs to a broker and its epoch, so that an older incarnation keeps nobody alive. Brokers
 of the image that have not been heard of yet get a session from the first look on. `on_gone` ends one at once: somebody
@@ -24,6 +25,10 @@ class Session:
     """What the broker had applied of the metadata log by its last heartbeat."""
     shutdown_offset: Offset | None = None
     """Whoever has applied this knows that the broker leads nothing any more."""
+    fenced_offset: Offset | None = None
+    """Whoever has applied this knows that the broker is fenced, and who leads what it led."""
+    is_refusing: bool = False
+    """None of the broker's directories takes writes, its disk is full as a rule."""
     is_heard: bool = False
     """By this controller, and no connection to the broker was lost since."""
     is_gone: bool = False
@@ -43,15 +48,33 @@ class BrokerSessions:
         session = self._session_of(broker, now_ms)
         session.heard_ms = now_ms
         session.is_heard, session.is_gone = True, False
+        session.is_refusing = bool(broker.log_directories) and set(broker.log_directories) <= set(
+            request.offline_log_dirs
+        )
         session.metadata_offset = max(session.metadata_offset, request.current_metadata_offset)
         if broker.in_controlled_shutdown and session.shutdown_offset is None:
             session.shutdown_offset = image.offset
+        if not broker.fenced:
+            session.fenced_offset = None
+        elif session.fenced_offset is None:
+            session.fenced_offset = image.offset
+
+    @property
+    def refusing_ids(self) -> set[NodeId]:
+        """Brokers that take no writes now. They need not be in an ISR, nor lead while another can."""
+        return {broker_id for broker_id, session in self._sessions.items() if session.is_refusing}
 
     def on_gone(self, image: MetadataImage, broker_id: NodeId, broker_epoch: int, now_ms: int) -> None:
         """A hint, checked by whoever gives it: this incarnation's process is no more."""
         broker = image.brokers.get(broker_id)
         if broker is not None and broker.epoch == broker_epoch:
             self._session_of(broker, now_ms).is_gone = True
+
+    def on_silence(self, image: MetadataImage, broker_id: NodeId, heard_ms: int) -> None:
+        """It is known not to have been heard of since, by anybody: its session began then, not with this controller."""
+        broker = image.brokers.get(broker_id)
+        if broker is not None:
+            self._session_of(broker, heard_ms)
 
     def on_cut(self, broker_id: NodeId, broker_epoch: int) -> None:
         """Its connection was lost, and whoever answers there now may be another process."""
@@ -73,6 +96,12 @@ class BrokerSessions:
     def is_in_contact(self, broker: BrokerImage, now_ms: int) -> bool:
         """Alive beyond doubt: who registers under its id is another one."""
         return self.is_alive(broker, now_ms) and self._session_of(broker, now_ms).is_heard
+
+    def knows_it_is_fenced(self, broker: BrokerImage) -> bool:
+        """Let serve earlier, it would serve what others lead by now."""
+        session = self._sessions.get(broker.id)
+        fenced_offset = None if session is None else session.fenced_offset
+        return fenced_offset is None or self._metadata_offset(broker) >= fenced_offset
 
     def has_been_told(self, image: MetadataImage, broker_id: NodeId) -> bool:
         """Every other active broker knows by now that `broker_id`, which is shutting down, leads nothing any more."""

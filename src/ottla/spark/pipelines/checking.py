@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ottla.client.raw.address import parse_address
+from ottla.client.raw.security_options import is_security_option, parse_security
 from ottla.spark.pipelines.contract import Errors, Guarantee, Promise, Setting, Sink, Source, Tolerance
 from ottla.spark.pipelines.definition import (
     INPUT,
@@ -115,14 +116,14 @@ class _Checker:
         self._name()
         sources, steps, sink = self._sources(), self._steps(), self._sink()
         servers, trigger, errors = self._bootstrap_servers(), self._trigger(), self._errors()
-        checkpoint = self._checkpoint()
+        checkpoint, client_options = self._checkpoint(), self._client_options()
         if self._document.problems or sink is None:
             return None
         return Pipeline(
             name=top["name"],
             file=self._document.file,
             bootstrap_servers=servers,
-            client_options={f"kafka.{name}": _spark_text(value) for name, value in top["kafka"].items()},
+            client_options=client_options,
             sources=sources,
             is_multi_source=top["sources"] is not None,
             steps=steps,
@@ -153,6 +154,15 @@ class _Checker:
         except ValueError as error:
             self._wrong(("bootstrapServers",), f"bootstrapServers: {error}")
         return servers
+
+    def _client_options(self) -> dict[str, str]:
+        options = {name: _spark_text(value) for name, value in self._top["kafka"].items()}
+        try:
+            parse_security({name: text for name, text in options.items() if is_security_option(name)})
+        except ValueError as error:
+            named = [name for name in options if name in str(error)]
+            self._wrong(("kafka", *named[:1]), f"kafka: {error}")
+        return {f"kafka.{name}": text for name, text in options.items()}
 
     def _checkpoint(self) -> Path | None:
         text = self._top["checkpoint"]

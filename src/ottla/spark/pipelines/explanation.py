@@ -1,7 +1,7 @@
 """A pipeline in words, before it runs: what it reads, does and writes, what it guarantees and why, what it keeps where."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from ottla.spark.pipelines.contract import Tolerance
 from ottla.spark.pipelines.definition import INPUT, Pipeline, PythonStep, SourceDefinition, SqlStep, Step, TriggerKind
 
 _SECRETS: Final = ("password", "secret", "token", "credential", "jaas", "apikey", "accesskey")
+_PEM: Final = "-----BEGIN"  # Of a key, perhaps.
 _SECRET_IN_URL: Final = re.compile(r"(://[^/@:]*:)[^@/]*(?=@)|(\bpassword=)[^&;]*", re.IGNORECASE)
 
 
@@ -84,9 +85,33 @@ def _settings(settings: Mapping[str, Any]) -> str:
 
 def _told(name: str, value: object) -> str:
     """Without its secrets: what is explained ends in tickets and logs."""
-    letters = "".join(filter(str.isalpha, name)).lower()
-    if any(word in letters for word in _SECRETS):
+    if _is_secret(name, value):
         return "…"
     if isinstance(value, Mapping):
         return f"{{{_settings(value)}}}"
-    return _SECRET_IN_URL.sub(lambda match: f"{match[1] or match[2]}…", str(value))
+    return _without_secrets_in_urls(str(value))
+
+
+def without_secrets(text: str, pipeline: Pipeline) -> str:
+    """Of what Spark or a store says of this pipeline."""
+    parts = [pipeline.client_options, pipeline.sink.settings, pipeline.spark_conf]
+    for secret in _secrets([*parts, *(source.settings for source in pipeline.sources)]):
+        text = text.replace(secret, "…")
+    return _without_secrets_in_urls(text)
+
+
+def _secrets(settings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for name, value in (item for part in settings for item in part.items()):
+        if isinstance(value, Mapping):
+            yield from _secrets([value])
+        elif value is not None and _is_secret(name, value):
+            yield str(value)
+
+
+def _is_secret(name: str, value: object) -> bool:
+    letters = "".join(filter(str.isalpha, name)).lower()
+    return any(word in letters for word in _SECRETS) or _PEM in str(value)
+
+
+def _without_secrets_in_urls(text: str) -> str:
+    return _SECRET_IN_URL.sub(lambda match: f"{match[1] or match[2]}…", text)

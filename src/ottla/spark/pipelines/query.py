@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from ottla.spark.pipelines.contract import PipelineContext
 from ottla.spark.pipelines.definition import Pipeline, Trigger, TriggerKind
+from ottla.spark.pipelines.explanation import without_secrets
 from ottla.spark.pipelines.transforms import result_frame
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def _triggered(writer: "DataStreamWriter", trigger: Trigger) -> "DataStreamWrite
 
 
 def plan_of(session: SparkSession, pipeline: Pipeline, context: PipelineContext) -> str:
-    """Spark's plan as text, without starting anything."""
+    """Spark's plan as text, without starting anything and without secrets, which are among the options of its relations.
+
+    The logical one: the physical one of a stream is made with each micro-batch.
+    """
     frame = result_frame(session, pipeline, context)
-    return str(frame._jdf.queryExecution().toString())
+    return without_secrets(str(frame._jdf.queryExecution().analyzed().toString()).rstrip(), pipeline)

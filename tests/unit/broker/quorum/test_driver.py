@@ -238,6 +238,25 @@ def test_a_failed_fsync_ends_the_leadership_of_this_node_for_good(caplog):
     members.play(scene())
 
 
+def test_a_follower_that_cannot_read_its_log_leaves_the_quorum_and_says_so(caplog):
+    members = Members(3)
+
+    async def scene():
+        first = await members.found()
+
+        def broken_read(*_):
+            raise OSError(errno.EIO, "Input/output error")
+
+        members[3].quorum.store.read_now = broken_read
+        await first.create("orders")
+        await asyncio.sleep(1)
+        assert "check the disk, then restart this node" in caplog.text
+        with pytest.raises(ApiError):
+            await members[3].quorum.wait_leader()
+
+    members.play(scene())
+
+
 # ---- who asks ----
 
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ottla.base.types import TopicPartition
-from ottla.client import ClientError, ConfigError
+from ottla.client import ClientError
 from ottla.client.raw.address import Address, parse_address
 from ottla.client.raw.cluster import Cluster, CoordinatorKind
 from ottla.client.raw.connection import NO_CONNECTION, Connection
@@ -15,8 +15,8 @@ from ottla.wire.apis import ApiKey
 from tests.unit.client.conftest import MockCluster
 
 
-def cluster_at(servers: str, **options: str) -> Cluster:
-    return Cluster(servers, client_id="test", timeout_s=10, **options)
+def cluster_at(servers: str) -> Cluster:
+    return Cluster(servers, client_id="test", timeout_s=10)
 
 
 def test_a_broker_that_knows_less_is_asked_in_an_older_version(mock_cluster: MockCluster) -> None:
@@ -47,11 +47,6 @@ def test_a_connection_that_broke_is_opened_again(mock_cluster: MockCluster) -> N
         with pytest.raises(ClientError, match=NO_CONNECTION):
             cluster.brokers()
         assert cluster.brokers() == before
-
-
-def test_only_plain_listeners_are_asked(mock_cluster: MockCluster) -> None:
-    with pytest.raises(ConfigError, match="PLAINTEXT"):
-        cluster_at(mock_cluster.bootstrap_servers, security_protocol="SASL_SSL").brokers()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def cluster(**facts):
     return image_of(*orders(replicas, **{"leader_epoch": 5, "partition_epoch": 8, **facts}), brokers=4)
 
 
-def propose(image, isr, *, broker=1, broker_epoch=7, topic_id=ORDERS_ID, number=0, epochs=None, **changes):
+def propose(image, isr, *, broker=1, broker_epoch=7, topic_id=ORDERS_ID, number=0, epochs=None, refusing=(), **changes):
     proposal = Request.PartitionData(
         partition_index=number,
         new_isr_with_epochs=[
@@ -33,7 +33,7 @@ def propose(image, isr, *, broker=1, broker_epoch=7, topic_id=ORDERS_ID, number=
         broker_epoch=broker_epoch,
         topics=[Request.TopicData(topic_id=topic_id, partitions=[proposal])],
     )
-    decision = decide_alter_partition(image, request, static_configs=NO_STATIC_CONFIGS)
+    decision = decide_alter_partition(image, request, static_configs=NO_STATIC_CONFIGS, refusing=refusing)
     if decision.records:
         apply(image, decision)
     return decision.reply.topics[0].partitions[0]
@@ -49,6 +49,14 @@ def test_a_leader_shrinks_and_expands_its_isr():
     assert (code(answer), answer.leader_id, answer.leader_epoch, answer.partition_epoch) == ("NONE", 1, 5, 9)
     assert shown(image) == "1 | 1 3 | -"
     assert propose(image, [1, 3, 2], partition_epoch=9).isr == [1, 3, 2]
+
+
+def test_who_takes_no_writes_does_not_enter_and_is_not_thrown_out():
+    image = cluster(isr=[1])
+    answer = propose(image, [1, 2, 3], refusing=[3])
+    assert (code(answer), answer.isr, answer.partition_epoch) == ("NONE", [1, 2], 9)
+    assert propose(image, [1, 2, 3], refusing=[3], partition_epoch=9).partition_epoch == 9
+    assert propose(image, [1, 2], refusing=[1], partition_epoch=9).isr == [1, 2]
 
 
 def test_version_two_has_no_broker_epochs():

@@ -31,6 +31,12 @@ from tests.unit.metadata.cluster import (
 Request = api.BrokerRegistrationRequest
 
 
+OWN = [broker_record(one, log_dirs=[UUID(int=10 + one)]) for one in (1, 2, 3)]
+"""Brokers with a directory each."""
+LYING = {"directories": [UUID(int=11), UUID(int=12), UUID(int=13)]}
+"""Their replicas."""
+
+
 def registration(broker_id=1, *, features=SUPPORTED_FEATURES, incarnation=77, **changes):
     facts = {
         "broker_id": broker_id,
@@ -122,11 +128,35 @@ def test_a_broker_has_log_directories_of_its_own_each_named_once(log_dirs):
 
 
 def test_after_a_clean_shutdown_a_broker_stays_eligible():
-    image = image_of(*orders((1, 2, 3), min_isr=2, isr=[1], eligible_leader_replicas=[2]), brokers=3)
-    decision = decide_register_broker(image, registration(1, log_dirs=[UUID(int=99)], previous_broker_epoch=7))
+    image = image_of(*orders((1, 2, 3), min_isr=2, isr=[1], eligible_leader_replicas=[2], **LYING), *OWN, brokers=3)
+    decision = decide_register_broker(image, registration(1, log_dirs=[UUID(int=11)], previous_broker_epoch=7))
     apply(image, decision)
     assert shown(image) == "2 | 2 | 1"
     assert decision.reply == image.offset == image.brokers[1].epoch
+
+
+def test_with_another_directory_a_clean_shutdown_says_nothing():
+    image = image_of(*orders((1, 2, 3), min_isr=2, isr=[1], eligible_leader_replicas=[2], **LYING), *OWN, brokers=3)
+    apply(image, decide_register_broker(image, registration(1, log_dirs=[UUID(int=99)], previous_broker_epoch=7)))
+    assert shown(image) == "2 | 2 | -"
+
+
+def test_a_broker_whose_disk_was_replaced_may_lead_again():
+    image = image_of(*orders((1, 2), directories=[UUID(int=11), UUID(int=12)]), *OWN, brokers=3)
+    replaced = registration(1, log_dirs=[UUID(int=99)])
+    apply(image, decide_register_broker(image, replaced))
+    unfence(image, 1)
+    assert partition_of(image).directories == (UUID(int=99), UUID(int=12))
+    replay(image, api.PartitionChangeRecord(partition_id=0, topic_id=image.topics["orders"].id, isr=[2, 1]))
+    apply(image, decide_fence_broker(image, 2, 7))
+    assert shown(image) == "1 | 1 | -"
+
+
+def test_the_only_copy_does_not_lead_when_its_disk_was_replaced():
+    image = image_of(*orders((1,), directories=[UUID(int=11)]), *OWN, brokers=3)
+    apply(image, decide_register_broker(image, registration(1, log_dirs=[UUID(int=99)])))
+    unfence(image, 1)
+    assert shown(image) == "- | - | -"
 
 
 @pytest.mark.parametrize("previous_broker_epoch", [-1, 6])

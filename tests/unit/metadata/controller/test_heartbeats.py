@@ -34,9 +34,18 @@ class Cluster:
 
 
 def test_a_fenced_broker_is_unfenced_once_it_knows_of_its_registration():
-    cluster = Cluster(*orders((1,), leader=-1, isr=[], eligible_leader_replicas=[1]), broker_record(1, fenced=True))
+    cluster = Cluster(broker_record(1, fenced=True))
+    assert cluster.image.offset < 7
     assert cluster.heartbeat(1, offset=6) == ["fenced"]
     assert cluster.heartbeat(1, offset=7) == ["caught up"]
+
+
+def test_a_fenced_broker_is_unfenced_once_it_knows_that_it_was_fenced():
+    cluster = Cluster(*orders((1,), leader=-1, isr=[], eligible_leader_replicas=[1]), broker_record(1, fenced=True))
+    fenced_at = cluster.image.offset
+    assert cluster.heartbeat(1, offset=fenced_at - 1) == ["caught up", "fenced"], "it may believe to lead still"
+    replay(cluster.image, broker_record(3, fenced=True))
+    assert cluster.heartbeat(1, offset=fenced_at) == ["caught up"]
     assert shown(cluster.image) == "1 | 1 | -"
 
 
@@ -153,3 +162,38 @@ def test_a_replica_in_a_failed_directory_is_not_elected_even_when_alone():
     replay(cluster.image, broker_record(1, fenced=True, log_dirs=[DISK, SSD]))
     cluster.heartbeat(1)
     assert shown(cluster.image) == "1 | 1 | -"
+
+
+def one_directory_each(*partitions):
+    return Cluster(*partitions, *(broker_record(one, log_dirs=[UUID(int=one)]) for one in (1, 2, 3)))
+
+
+IN_THEIR_DIRECTORIES = {"directories": [UUID(int=1), UUID(int=2), UUID(int=3)]}
+
+
+def test_a_broker_that_takes_no_writes_leaves_isrs_to_others_until_it_does():
+    cluster = one_directory_each(*orders((1, 2, 3), **IN_THEIR_DIRECTORIES))
+    assert cluster.heartbeat(1, offline_log_dirs=[UUID(int=1)]) == ["caught up"]
+    assert shown(cluster.image) == "2 | 2 3 | -"
+    assert cluster.sessions.refusing_ids == {1}
+    before = cluster.image.offset
+    cluster.heartbeat(1, offline_log_dirs=[UUID(int=1)])
+    assert cluster.image.offset == before
+    cluster.heartbeat(1)
+    assert cluster.sessions.refusing_ids == set()
+    assert cluster.image.brokers[1].log_directories == (UUID(int=1),)
+
+
+def test_a_broker_that_takes_no_writes_keeps_what_nobody_else_can_lead():
+    cluster = one_directory_each(*orders((1, 2, 3), isr=[1], **IN_THEIR_DIRECTORIES))
+    cluster.heartbeat(1, offline_log_dirs=[UUID(int=1)])
+    assert shown(cluster.image) == "1 | 1 | -"
+
+
+def test_nobody_hands_over_to_another_who_takes_no_writes():
+    cluster = one_directory_each(*orders((1, 2), directories=[UUID(int=1), UUID(int=2)]))
+    cluster.heartbeat(2, offline_log_dirs=[UUID(int=2)])
+    assert shown(cluster.image) == "1 | 1 | -"
+    replay(cluster.image, api.PartitionChangeRecord(partition_id=0, topic_id=UUID(int=101), isr=[1, 2]))
+    cluster.heartbeat(1, offline_log_dirs=[UUID(int=1)])
+    assert shown(cluster.image) == "1 | 1 2 | -"

@@ -30,6 +30,20 @@ def test_a_new_controller_gives_every_broker_a_whole_session():
     assert expired(sessions, image, 9000) == [1, 2, 3]
 
 
+def test_the_session_of_a_controller_that_fell_silent_began_before_its_successor_did():
+    image, sessions = cluster()
+    sessions.on_silence(image, 2, -2000)
+    assert looks(sessions, image, 6000) == []
+    assert expired(sessions, image, 7000) == [2]
+
+
+def test_a_controller_that_is_heard_again_has_a_whole_session():
+    image, sessions = cluster()
+    sessions.on_silence(image, 2, -2000)
+    sessions.on_heartbeat(image, heartbeat(2), 500)
+    assert looks(sessions, image, 8000) == []
+
+
 def test_a_heartbeat_keeps_a_broker_alive():
     image, sessions = cluster()
     looks(sessions, image, 8000)

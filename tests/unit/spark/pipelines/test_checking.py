@@ -149,6 +149,7 @@ transform:
         ("errors: {tolerance: some}", "some is not one of none, all"),
         ("checkpoint: s3a://bucket/x", "is no directory"),
         ("bootstrapServers: 'host:'", "bootstrapServers: "),
+        ("kafka: {security.protocol: TLS}", "kafka: security.protocol=TLS: PLAINTEXT, SSL, "),
         ("transform: [{python: nowhere}]", "is not module:function"),
         ("transform: [{python: 'no_such_module:f'}]", "there is no module no_such_module"),
         ("transform: [{sql: SELECT 1, view: input}]", "is no name for a view"),

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from ottla.client.raw.security_options import in_librdkafkas_names
 from ottla.spark.pipelines.contract import (
     Guarantee,
     PipelineContext,
@@ -96,7 +97,7 @@ class DeadLetters:
 
     topic: str | None
     bootstrap_servers: str
-    client_options: dict[str, str] = field(default_factory=dict, repr=False)
+    client_options: dict[str, object] = field(default_factory=dict, repr=False)
 
     def send(self, refused: list[Refused]) -> None:
         """Returns when all are acknowledged; `ClientError` when one is not."""
@@ -126,7 +127,9 @@ def _dead_letters(context: PipelineContext) -> DeadLetters | None:
     return DeadLetters(
         topic=context.errors.dead_letter_topic,
         bootstrap_servers=context.bootstrap_servers,
-        client_options={name.removeprefix("kafka."): value for name, value in context.client_options.items()},
+        client_options=in_librdkafkas_names(
+            {name.removeprefix("kafka."): value for name, value in context.client_options.items()}
+        ),
     )
 
 
