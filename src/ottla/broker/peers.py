@@ -18,8 +18,9 @@ from ottla.wire.message import Message
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
-CLIENT_ID_PREFIX: Final = "ottla-node-"
-"""So that a request which a node passed on is not passed on again: two may each take the other for the controller."""
+CLIENT_ID_PREFIX: Final = "__ottla_node_"
+"""So that a request which a node passed on is not passed on again: two may each take the other for the controller. No
+person names a client so, as no topic."""
 
 _PEER: Final = Peer(host="loopback", port=0, listener="")
 

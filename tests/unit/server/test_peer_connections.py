@@ -110,7 +110,7 @@ def test_every_request_gets_its_own_answer_over_one_connection(play: Callable[[S
         answers = await asyncio.gather(*(beat(peers, number) for number in range(200)))
         assert [answer.throttle_time_ms for answer in answers] == list(range(200))
         assert len(broker.writers) == 1
-        assert {head.client_id for head in broker.heads} == {"ottla-node-1"}
+        assert {head.client_id for head in broker.heads} == {"__ottla_node_1"}
         peers.close()
 
     play(scene)
