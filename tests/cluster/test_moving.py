@@ -31,14 +31,14 @@ def test_a_throttled_move_under_load_keeps_to_its_rate_and_nobody_notices(
     ops.run("cluster", "reassign", "execute", plan)
     with Load(site.bootstrap, topic_name, partitions=PARTITIONS) as load:
         ops.run("cluster", "reassign", "plan", "--topics", heavy, "--brokers", "2", "-o", plan)
+        started = time.monotonic()  # What the command itself takes counts too: it may begin before it ends.
         ops.run("cluster", "reassign", "execute", plan, "--throttle", f"{RATE_BYTES}", "--no-wait")
-        started = time.monotonic()
         site.topics.wait_until(heavy, lambda state: state.replicas == (2,), wait_s=60)
         share = BALLAST_BYTES / (time.monotonic() - started) / RATE_BYTES
         ops.run("cluster", "reassign", "verify", plan)
         load.wait_for(100)
-    report(f"{share:.2f} of the throttle's rate; {load.require_clean()}")
-    assert share < 1.25, "more than the throttle allows"
+    report(f"at least {share:.2f} of the throttle's rate; {load.require_clean()}")
+    assert share < 1.2, "more than the throttle allows"
     assert not ops.json("cluster", "reassign", "list")
 
 

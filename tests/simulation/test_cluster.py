@@ -13,7 +13,7 @@ from sim.troubled_cluster import Shape
 
 ONCE_FAILED = (
     3,  # A broker whose disk was replaced never led again: the metadata had its replicas in the old directory.
-    26,  # A read error ended the task that follows the metadata, and the node went on as if nothing was decided any more.
+    10,  # A read error ended the task that follows the metadata, and the node went on as if nothing was decided any more.
 )
 
 

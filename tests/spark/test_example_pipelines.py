@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from ottla.spark.pipelines.definition import Pipeline
+from ottla.spark.pipelines.failures import BackOff
 from ottla.spark.pipelines.status_files import State
 from tests.spark.brokers import AnyBroker
 from tests.spark.pipeline_runs import Event, consumed, created, pipelines, produced, ran
@@ -33,8 +34,8 @@ def example(name: str, directory: Path, broker: AnyBroker, **environment: str) -
 
 
 def run(spark: Any, directory: Path, found: Sequence[Pipeline]) -> int:
-    """Gives how many records were read."""
-    [ended] = ran(spark, directory, found)
+    """Gives how many records were read. Spark gives a Python worker ten seconds to start, which a busy machine may miss."""
+    [ended] = ran(spark, directory, found, back_off=BackOff(first_s=0.1, restarts_max=2))
     assert ended.state is State.FINISHED, ended.reason
     return ended.rows_total
 

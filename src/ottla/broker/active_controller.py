@@ -12,7 +12,7 @@ to a broker is looked into at once (`broker_watch`).
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
@@ -50,7 +50,12 @@ from ottla.wire import api
 
 logger = logging.getLogger(__name__)
 
-Reply = TypeVar("Reply")
+Chore = Callable[[], Coroutine[Any, Any, None]]
+
+LOOKS_PER_SESSION: Final = 18  # A silent broker is fenced at most so much of its session late.
+BALANCE_PAUSE_SECONDS: Final = 1.0  # Between two portions: clients look up their leaders anew.
+RETRY_SECONDS: Final = 1.0
+PARTITIONS_NAMED_MAX: Final = 20
 
 
 class Leadership(Protocol):
@@ -61,14 +66,6 @@ class Leadership(Protocol):
 
     @property
     def silent_leader(self) -> SilentLeader | None: ...
-
-
-Chore = Callable[[], Coroutine[Any, Any, None]]
-
-LOOKS_PER_SESSION: Final = 18  # A silent broker is fenced at most so much of its session late.
-BALANCE_PAUSE_SECONDS: Final = 1.0  # Between two portions: clients look up their leaders anew.
-RETRY_SECONDS: Final = 1.0
-PARTITIONS_NAMED_MAX: Final = 20
 
 
 class ActiveController:
@@ -325,7 +322,7 @@ class ActiveController:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "This node may not be the active controller any more.")
 
     def _new_sessions(self) -> BrokerSessions:
-        return BrokerSessions(self._config.integer("broker.session.timeout.ms"))
+        return BrokerSessions(self._config.integer("broker.session.timeout.ms"), self._now_ms())
 
     def _new_watch(self) -> BrokerWatch:
         return BrokerWatch(

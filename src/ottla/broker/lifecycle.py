@@ -215,11 +215,14 @@ class BrokerLifecycle:
         Counted from when the last answered heartbeat left, which is before the controller's session began: a lease. True
         at once when a process goes on that was held, before anything else is done.
         """
-        is_silent = asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
-        return is_silent or self.state is BrokerState.FENCED
+        return self._is_lease_over or self.state is BrokerState.FENCED
+
+    @property
+    def _is_lease_over(self) -> bool:
+        return asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
 
     def _on_unanswered(self) -> None:
-        if self.is_unheard and not self._has_complained:
+        if self._is_lease_over and not self._has_complained:
             self._has_complained = True
             logger.warning("no controller answers: this broker is fenced by now, and closes its clients' connections")
 

@@ -134,6 +134,7 @@ class MaintainedPartition(AppendablePartition):
             self.storage.on_sync_error(error)  # What is on disk is in doubt until a restart has looked.
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}") from error
         end = self.log.log_end_offset
+        self.storage.cut_record_count += max(end_before - end, 0)
         logger.info("%s: cut back from %d to %d, as its leader has it", self.topic_partition, end_before, end)
         if end < self.high_watermark and not was_empty:
             # Only an unclean election can do this: the one time when a watermark goes back.

@@ -45,8 +45,10 @@ class Storage:
         self._clock = clock
         self._refusal: str | None = None
         self._retry_at: float | None = None
+        self.cut_record_count = 0
+        """Cut off because a leader has something else there; after an unclean election committed ones may be among them."""
         self.lost_record_count = 0
-        """Committed ones, cut off because an unclean election gave the lead to who lacked them."""
+        """Those of them that were known to be committed. Who was killed may not have known of the last ones."""
         self.on_changed: Callable[[], None] = _nobody_cares
         """Called when it begins to refuse writes, and when it has found room again."""
         self.tasks = OwnedTasks()

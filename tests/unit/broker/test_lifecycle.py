@@ -104,6 +104,18 @@ def test_a_broker_alone_serves_without_waiting_for_anything():
     play(scene, brokers=0)
 
 
+def test_a_controller_alone_registers_as_one_and_as_no_broker():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        node = Broker(cluster, 4, is_broker=False)
+        await node.lifecycle.register()
+        assert list(cluster.image.controllers) == [4]
+        assert not cluster.image.brokers
+        assert not await node.lifecycle.controlled_shutdown(5), "it has nothing to hand over"
+
+    play(scene, brokers=0)
+
+
 def test_a_broker_registers_once_there_is_a_controller():
     async def scene(cluster):
         broker = Broker(cluster, 1, is_controller=False)

@@ -4,6 +4,7 @@ from ottla.base.errors import ErrorCode
 from ottla.raft.effects import Answer, AnswerFetch, AppendBatches, Send
 from ottla.raft.events import ResignAsked
 from ottla.raft.messages import BeginEpoch, BeginEpochReply, EndEpoch, EndEpochReply, Fetch, FetchReply, VoteReply
+from ottla.raft.serving import OBSERVER_SILENCE_MS_MAX
 from ottla.raft.state import RoleName
 from sim.raft_cluster import replica_key
 from tests.unit.raft.machines import Machine, vote
@@ -54,6 +55,16 @@ def test_observers_do_not_keep_a_leader() -> None:
     machine.fetch_from(4)
     machine.tick(1)
     assert machine.role is RoleName.RESIGNED
+
+
+def test_an_observer_that_fell_silent_is_described_no_more() -> None:
+    machine = Machine(voters=(1,))
+    machine.sync()
+    machine.fetch_from(4)
+    machine.tick(OBSERVER_SILENCE_MS_MAX)
+    assert [one.key.node_id for one in machine.machine.status().observers] == [4]
+    machine.tick(1)
+    assert machine.machine.status().observers == ()
 
 
 def test_voters_that_do_not_fetch_are_told_again_and_those_that_do_are_not() -> None:

@@ -54,8 +54,9 @@ def test_an_unclean_leader_is_followed_though_it_lacks_committed_records(caplog:
         await world[3].produce(b"c")
         await world.until(lambda: world[1].values() == world[2].values() == [b"c"])
         await world.until(lambda: world[1].partition().high_watermark == 1)
-        lost = [world[one].partition().storage.lost_record_count for one in (1, 2, 3)]
-        assert lost == [2, 2, 0]
+        storages = [world[one].partition().storage for one in (1, 2, 3)]
+        assert [one.lost_record_count for one in storages] == [2, 2, 0]
+        assert [one.cut_record_count for one in storages] == [2, 2, 0]
         assert "2 committed records from 0 on are lost, by an unclean election before leader epoch 2" in caplog.text
 
     play(scene, *orders([1, 2, 3]))

@@ -35,10 +35,11 @@ class Session:
 
 
 class BrokerSessions:
-    def __init__(self, session_timeout_ms: int) -> None:
+    def __init__(self, session_timeout_ms: int, now_ms: int | None = None) -> None:
+        """`now_ms`: from then on a pause of the controller's own counts."""
         self._session_timeout_ms = session_timeout_ms
         self._sessions: dict[NodeId, Session] = {}
-        self._looked_ms: int | None = None
+        self._looked_ms = now_ms
 
     def on_heartbeat(self, image: MetadataImage, request: api.BrokerHeartbeatRequest, now_ms: int) -> None:
         """`image`: the controller's, before the decision about this heartbeat. Other epochs than the present are ignored."""

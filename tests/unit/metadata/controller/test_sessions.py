@@ -112,6 +112,12 @@ def test_a_controller_that_stood_still_blames_nobody():
     assert expired(sessions, image, 69_000) == [1, 2, 3]
 
 
+def test_a_controller_that_stood_still_before_its_first_look_blames_nobody_either():
+    image, sessions = image_of(brokers=3), BrokerSessions(TIMEOUT_MS, 0)
+    sessions.on_heartbeat(image, heartbeat(1), 0)
+    assert expired(sessions, image, 10 * TIMEOUT_MS) == []
+
+
 def test_everybody_is_told_once_every_active_broker_has_applied_the_handover():
     image, sessions = cluster()
     replay(image, api.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=7, in_controlled_shutdown=1))
