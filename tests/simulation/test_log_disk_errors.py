@@ -79,7 +79,11 @@ def test_append_and_roll(error: str) -> None:
 @every_error
 @pytest.mark.parametrize("act", ["flush", "checkpoint", "retain", "truncate", "restart"])
 def test_other_operations(act: str, error: str) -> None:
-    assert visit_every_call(getattr(LogScenario, act), ERRORS[error], is_opened_again) > 3
+    told = visit_every_call(getattr(LogScenario, act), ERRORS[error], is_opened_again)
+    if (act, error) == ("retain", "ENOSPC"):
+        assert told == 0  # What makes room needs none.
+    else:
+        assert told > 3
 
 
 @every_error
