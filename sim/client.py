@@ -17,6 +17,7 @@ ANSWER_SECONDS_MAX: Final = 30.0
 VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
+    ApiKey.LIST_OFFSETS: 7,
     ApiKey.METADATA: 12,
     ApiKey.CREATE_TOPICS: 7,
     ApiKey.DELETE_TOPICS: 5,

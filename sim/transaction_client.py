@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.base.errors import ErrorCode
-from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID
+from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, Offset
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -216,7 +216,6 @@ class CommittedReader:
         self._client = client
         self._topic = topic
         self.offset = 0
-        self.high_watermark = -1
         self.last_stable_offset = -1
 
     async def read(self, *, wait_ms: int = 500, max_bytes: int = 2_000) -> list[Record]:
@@ -238,8 +237,22 @@ class CommittedReader:
         if data.error_code != ErrorCode.NONE:
             raise Unanswered(ErrorCode(data.error_code).name)
         assert data.last_stable_offset <= data.high_watermark
-        self.high_watermark, self.last_stable_offset = data.high_watermark, data.last_stable_offset
+        self.last_stable_offset = data.last_stable_offset
         return self._take(data)
+
+    async def find_end(self) -> Offset:
+        """The high watermark. A new leader says it once it knows all that its predecessor has told (KIP-207); a fetch of it
+        tells what it knows."""
+        partition = api.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+        request = api.ListOffsetsRequest(
+            topics=[api.ListOffsetsRequest.ListOffsetsTopic(name=self._topic, partitions=[partition])]
+        )
+        answer = await self._client.request(ApiKey.LIST_OFFSETS, request)
+        (data,) = answer.topics[0].partitions
+        if data.error_code != ErrorCode.NONE:
+            raise Unanswered(ErrorCode(data.error_code).name)
+        end: Offset = data.offset
+        return end
 
     def _take(self, data: api.FetchResponse.PartitionData) -> list[Record]:
         aborted = sorted((one.first_offset, one.producer_id) for one in data.aborted_transactions or ())

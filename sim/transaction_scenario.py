@@ -15,6 +15,7 @@ import asyncio
 from typing import Final
 
 from ottla.base.errors import ErrorCode
+from ottla.base.types import Offset
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
@@ -220,11 +221,19 @@ class TransactionScenario:
         self._read[topic] = {}
         reader = CommittedReader(self.subject.new_client("checker"), topic)
         deadline = self.world.clock.monotonic() + SETTLE_SECONDS_MAX
-        while reader.high_watermark < 0 or reader.offset < reader.high_watermark:
+        end = await self._find_end(reader)
+        while reader.offset < end:
             await self._read_some(reader, topic, wait_ms=100)
             assert self.world.clock.monotonic() < deadline, (
-                f"{topic}: the last stable offset {reader.last_stable_offset} stays below {reader.high_watermark}"
+                f"{topic}: the last stable offset {reader.last_stable_offset} stays below {end}"
             )
+
+    async def _find_end(self, reader: CommittedReader) -> Offset:
+        while True:
+            try:
+                return await reader.find_end()
+            except Unanswered:
+                await asyncio.sleep(0.2)
 
     def _check_topic(self, topic: str) -> None:
         read = [value for _, value in sorted(self._read[topic].items())]
