@@ -28,7 +28,7 @@ ANSWER_SECONDS_MAX: Final = 20.0
 CLIENT: Final = -1
 
 
-def write(site: Site, topic: str, count: int, *, acks: str) -> int:
+def write(bootstrap_servers: str, topic: str, count: int, *, acks: str) -> int:
     """Returns the end of the log as the answers tell it."""
     offsets: list[int] = []
 
@@ -36,7 +36,7 @@ def write(site: Site, topic: str, count: int, *, acks: str) -> int:
         assert error is None, error
         offsets.append(message.offset() or 0)
 
-    producer = Producer({"bootstrap.servers": site.bootstrap, "acks": acks, **QUIET})
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "acks": acks, **QUIET})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=0, on_delivery=on_delivery)
     assert producer.flush(ANSWER_SECONDS_MAX) == 0, "no answer"
@@ -67,7 +67,7 @@ class RackReader:
 
 def watermark_at(site: Site, node_id: int, topic: str) -> int:
     """As a consumer is told that fetches from that very replica."""
-    [topic_id] = topic_ids(site, node_id, topic)
+    topic_id = described_by(site, node_id, topic).topic_id
     partition = api.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     request = api.FetchRequest(
         replica_id=CLIENT,
@@ -82,26 +82,29 @@ def watermark_at(site: Site, node_id: int, topic: str) -> int:
     return found.high_watermark
 
 
-def topic_ids(site: Site, node_id: int, topic: str) -> list[Any]:
+def described_by(site: Site, node_id: int, topic: str) -> api.MetadataResponse.MetadataResponseTopic:
     request = api.MetadataRequest(topics=[api.MetadataRequest.MetadataRequestTopic(name=topic)])
     with connection_to(site.node(node_id)) as connection:
-        return [each.topic_id for each in connection.ask(ApiKey.METADATA, request, api.MetadataResponse).topics]
+        [found] = connection.ask(ApiKey.METADATA, request, api.MetadataResponse).topics
+    return found
 
 
 def test_scene_41_nobody_reads_past_what_every_in_sync_replica_has(site: Site, topic_name: str) -> None:
     behind = next(node.id for node in site.cluster.nodes if node.id != site.controller())
     leader, follower = (node.id for node in site.cluster.nodes if node.id != behind)
     site.topics.create_on(topic_name, [leader, follower, behind])
-    assert write(site, topic_name, 98, acks="all") == 98
+    assert write(site.bootstrap, topic_name, 98, acks="all") == 98
     readers = [RackReader(site, topic_name, RACKS[leader]), RackReader(site, topic_name, RACKS[follower])]
+    for reader in readers:  # Before the pause: a client that begins with the paused node waits for it.
+        wait_until(lambda reader=reader: reader.read() or len(reader.offsets) >= 98, "everything committed is read")
     with paused(site, behind):
-        assert write(site, topic_name, 2, acks="1") == 100  # Ends 100, 100 and 98.
+        assert write(site.node(leader).bootstrap_servers, topic_name, 2, acks="1") == 100  # Ends 100, 100 and 98.
         for reader in readers:
-            wait_until(lambda reader=reader: reader.read() or len(reader.offsets) >= 98, "everything committed is read")
             reader.read(1.0)
             assert reader.offsets == list(range(98))
             assert reader.consumer.get_watermark_offsets(TopicPartition(topic_name, 0), ANSWER_SECONDS_MAX) == (0, 98)
-        assert len(site.topics.states(topic_name)[0].isr) == 3, "the machine was too slow to look in time"
+        [partition] = described_by(site, leader, topic_name).partitions
+        assert len(partition.isr_nodes) == 3, "the machine was too slow to look in time"
     for reader in readers:
         wait_until(lambda reader=reader: reader.read() or reader.offsets == list(range(100)), "the rest is read")
         reader.consumer.close()
@@ -111,14 +114,14 @@ def test_scene_49_a_follower_has_the_leaders_watermark_up_to_its_own_end_and_goe
     site: Site, topic_name: str, report: Report
 ) -> None:
     site.topics.create_on(topic_name, [1, 2, 3])
-    end = write(site, topic_name, 100, acks="all")
+    end = write(site.bootstrap, topic_name, 100, acks="all")
     acknowledged_at = time.monotonic()
     wait_until(lambda: watermark_at(site, 2, topic_name) == end, "the follower hears of what is committed")
     report(f"the follower knows of it {(time.monotonic() - acknowledged_at) * 1000:.0f} ms after the acknowledgement")
     segment = site.node(2).data_dir / f"{topic_name}-0" / "00000000000000000000.log"
     before = segment.stat()
     site.node(2).stop()
-    end = write(site, topic_name, 50, acks="all")
+    end = write(site.bootstrap, topic_name, 50, acks="all")
     site.node(2).start()
     wait_until(lambda: watermark_at(site, 2, topic_name) == end, "the follower has the rest")
     after = segment.stat()
