@@ -28,6 +28,7 @@ ACCEPT_RETRY_SECONDS: Final = 0.2  # Out of file descriptors: those that exist a
 LISTEN_BACKLOG: Final = 1024
 SWEEP_SECONDS: Final = 5.0
 SWEEP_SECONDS_MIN: Final = 0.1  # However short connections.max.idle.ms is.
+EXCEEDED_SWEEP_SECONDS: Final = 1.0  # While others wait for the memory that somebody holds.
 STALLED_SECONDS_MAX: Final = 10.0  # For PROGRESS_BYTES_MIN of a request while memory is exceeded: some 6 KiB a second.
 WAITING_SECONDS_MAX: Final = 30.0  # For memory: by then clients have given their request up (request.timeout.ms).
 REFUSAL_LINE_SECONDS: Final = 1.0
@@ -189,7 +190,8 @@ class SocketServer:
                 connection.close()
             elif quiet > SWEEP_SECONDS:
                 connection.release_idle_buffer()
-        self._sweep_timer = self._loop.call_later(self._sweep_seconds, self._sweep)
+        seconds = min(self._sweep_seconds, EXCEEDED_SWEEP_SECONDS) if self.memory.is_exceeded else self._sweep_seconds
+        self._sweep_timer = self._loop.call_later(seconds, self._sweep)
 
     def _abandoned(self) -> list[Connection]:
         """One system call for all of them."""

@@ -148,10 +148,8 @@ class SocketTransport:
             received_bytes += count
             if not self._reading or received_bytes >= BYTES_PER_EVENT_MAX:
                 return
-            # Several answers at once: the client does not wait for each, so more may be on its way already. Half a
-            # request: its rest, or that there will be none.
-            is_more_likely = len(self._output) >= PIPELINED_ANSWERS_MIN or connection.holds_half_request
-            if count < len(buffer) and not is_more_likely:
+            # Several answers at once: the client does not wait for each, so more may be on its way already.
+            if count < len(buffer) and len(self._output) < PIPELINED_ANSWERS_MIN:
                 return
 
     def watch_hang_up(self, poll: select.poll) -> int:
