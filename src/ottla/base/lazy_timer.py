@@ -17,10 +17,6 @@ class LazyTimer:
         self._handle: asyncio.TimerHandle | None = None
         self._set_for = 0.0
 
-    @property
-    def deadline(self) -> float | None:
-        return self._deadline
-
     def set(self, deadline: float) -> None:
         """`on_due` is called at that time of the loop, and not at the one set before."""
         self._deadline = deadline
@@ -30,6 +26,11 @@ class LazyTimer:
                 handle.cancel()
             self._set_for = deadline
             self._handle = asyncio.get_running_loop().call_at(deadline, self._on_timer)
+
+    def bring_forward(self, deadline: float) -> None:
+        """As `set`, unless an earlier deadline is set already: then that one stays."""
+        if self._deadline is None or deadline < self._deadline:
+            self.set(deadline)
 
     def clear(self) -> None:
         """Nobody waits; the loop's timer is left alone."""

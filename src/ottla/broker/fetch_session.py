@@ -157,8 +157,8 @@ class FetchSession:
     def on_news(self, entry: FetchEntry) -> None:
         """Something to tell, but not at once."""
         self.due[entry] = None
-        if self._waiter is not None and self._news.deadline is None:
-            self._news.set(asyncio.get_running_loop().time() + NEWS_SECONDS)
+        if self._waiter is not None:
+            self._news.bring_forward(asyncio.get_running_loop().time() + NEWS_SECONDS)
 
     def _on_news_ripe(self) -> None:
         self._is_news_ripe = True

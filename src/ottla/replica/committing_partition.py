@@ -178,15 +178,10 @@ class CommittingPartition(ReadablePartition):
         else:
             waiters.append(waiter)
         if deadline is not None:
-            self._note_deadline(deadline)
+            if self._commit_deadline is None:
+                self._commit_deadline = LazyTimer(self._on_commit_deadline)
+            self._commit_deadline.bring_forward(deadline)
         return waiter.future
-
-    def _note_deadline(self, deadline: float) -> None:
-        timer = self._commit_deadline
-        if timer is None:
-            timer = self._commit_deadline = LazyTimer(self._on_commit_deadline)
-        if timer.deadline is None or deadline < timer.deadline:
-            timer.set(deadline)
 
     def _on_commit_deadline(self) -> None:
         """Who waited too long is told so; the others go on waiting."""
@@ -202,8 +197,8 @@ class CommittingPartition(ReadablePartition):
                 waiter.future.set_exception(ApiError(ErrorCode.REQUEST_TIMED_OUT, reason))
         self._commit_waiters = left
         deadlines = [waiter.deadline for waiter in left if waiter.deadline is not None]
-        if deadlines:
-            self._note_deadline(min(deadlines))
+        if deadlines and self._commit_deadline is not None:
+            self._commit_deadline.set(min(deadlines))
 
     # -- refusals ----------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError
+from ottla.base.lazy_timer import LazyTimer
 from ottla.broker.peers import PeerLost
 from ottla.server.request_memory import Scratch
 from ottla.wire.apis import ApiKey
@@ -96,7 +97,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._rest = b""  # Less than a size, of an answer that has just begun.
         self._frame: memoryview | None = None  # A large answer that is being received.
         self._received_bytes = 0  # Of it.
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = LazyTimer(self._on_deadline)
         self._opening = loop.create_task(self._open(), name=f"connect to {address}")
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._unsent.append(frame)
         else:
             self._transport.write(frame)
-        self._arm(deadline)
+        self._deadline.bring_forward(deadline)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -127,21 +128,13 @@ class PeerConnection(asyncio.BufferedProtocol):
         if all(pending.answer.done() for pending in self._pending):
             self.end(unanswered, "given up")
 
-    def _arm(self, deadline: float) -> None:
-        """One timer for all requests: it is set anew when it is due, rather than with every answer."""
-        if self._timer is None or deadline < self._timer.when():
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._on_deadline)
-
     def _on_deadline(self) -> None:
-        self._timer = None
         if self._pending:
             deadline = min(pending.deadline for pending in self._pending)
             if deadline <= self._loop.time():
                 self.end(unanswered, "no answer in time")
             else:
-                self._arm(deadline)
+                self._deadline.set(deadline)
 
     # -- opening and ending ------------------------------------------------------------------------------------------
 
@@ -198,8 +191,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             return
         self.is_ended = True
         self._opening.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._deadline.cancel()
         if self._transport is not None:
             self._transport.abort()
         pending, self._pending = self._pending, deque()

@@ -71,3 +71,13 @@ def test_a_cancelled_one_is_gone():
         await asyncio.sleep(2)
 
     assert play(scene) == []
+
+
+def test_bringing_forward_never_puts_off():
+    async def scene(timer, start):
+        timer.bring_forward(start + 0.5)
+        timer.bring_forward(start + 0.9)
+        timer.bring_forward(start + 0.3)
+        await asyncio.sleep(2)
+
+    assert play(scene) == [0.3]

@@ -225,6 +225,8 @@ def test_a_connection_that_ended_idle_is_made_anew(play: Callable[[Scene], None]
         lost = asyncio.Event()
         peers.watch(PEER, lost.set)
         await beat(peers)
+        while len(broker.writers) < 2:  # That of the watch and that of the heartbeat.
+            await asyncio.sleep(0)
         broker.close_connections()
         await lost.wait()
         assert (await beat(peers, 6)).throttle_time_ms == 6
