@@ -18,9 +18,14 @@ from tests.cluster.topics import NO_LEADER
 from tests.conformance.client import Client, ClientError
 from tests.conformance.commands import Commands
 from tests.conformance.registry import start
+from tests.conformance.test_metrics import scrape
+from tests.conformance.test_process import free_ports
 
 NODES: Final = 5
+METRICS_PORTS: Final = dict(zip(range(1, NODES + 1), free_ports(NODES), strict=True))
+SETTINGS_OF_NODE: Final = {node_id: {"ottla.metrics.port": port} for node_id, port in METRICS_PORTS.items()}
 ANSWER_SECONDS_MAX: Final = 20.0
+UNCLEAN_ELECTIONS: Final = "kafka_controller_controllerstats_uncleanleaderelections_total"
 UNCLEAN: Final = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 
@@ -41,6 +46,10 @@ def write_once(site: Site, topic: str, **settings: Any) -> KafkaError | None:
     producer.produce(topic, b"once", on_delivery=on_delivery)
     assert producer.flush(ANSWER_SECONDS_MAX) == 0, "no answer"
     return answers[0]
+
+
+def metric(site: Site, node_id: int, name: str) -> float:
+    return scrape(site.node(node_id).host, METRICS_PORTS[node_id])[name]
 
 
 def code(error: KafkaError | None) -> int:
@@ -98,6 +107,7 @@ def test_scene_44_an_unclean_election_brings_the_partition_back_and_the_loss_is_
     site: Site, topic_name: str, report: Report
 ) -> None:
     last, other = bystanders(site, 2)
+    unclean_before = metric(site, site.controller(), UNCLEAN_ELECTIONS)
     site.topics.create_on(topic_name, [last, other], config=UNCLEAN)
     with Load(site.bootstrap, topic_name) as load:
         site.node(other).kill()
@@ -113,6 +123,10 @@ def test_scene_44_an_unclean_election_brings_the_partition_back_and_the_loss_is_
     told = f"unclean elections: 1 partitions are led by replicas that may lack committed records: {topic_name}-0"
     assert told in site.node(site.controller()).log
     assert f"{topic_name}-0: cut back from" in site.node(last).log
+    assert (
+        metric(site, site.controller(), UNCLEAN_ELECTIONS) > unclean_before
+    )  # Other tests left partitions there, too.
+    assert metric(site, last, "ottla_log_cut_records_total") > 0
     report(load.figures(verdict))
 
 

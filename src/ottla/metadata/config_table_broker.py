@@ -83,6 +83,8 @@ NETWORK_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("max.connections", INT_MAX, "Connections this broker holds at most.", minimum=0),
     int32("max.connections.per.ip", INT_MAX, "Connections from one address at most.", minimum=0),
     text("max.connections.per.ip.overrides", "", "Exceptions to max.connections.per.ip: address:count."),
+    int32("ottla.metrics.port", 0, "Where this node serves its metrics to Prometheus; 0: nowhere. Ours.",
+          check=between(0, 65_535)),
     int32("max.incremental.fetch.session.cache.slots", 1000, "Fetch sessions kept.", minimum=0),
     int32("max.request.partition.size.limit", 2000, "Partitions in one DescribeTopicPartitions answer.", minimum=1),
     int32("num.network.threads", 3, "Accepted and shown; one event loop serves all connections here.", minimum=1),

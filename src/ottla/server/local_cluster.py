@@ -14,6 +14,7 @@ from typing import Final
 from ottla.server.settings import PORT_MAX
 
 REPLICAS_MAX: Final = 3
+METRICS_PORT: Final = "ottla.metrics.port"
 WATCH_SECONDS: Final = 0.2
 EXIT_FAILED: Final = 1
 
@@ -69,6 +70,12 @@ def run_local_cluster(
     return 0 if is_stopping else EXIT_FAILED
 
 
+def setting_for_node(setting: str, number: int) -> str:
+    """Nodes of one machine cannot share a port: each takes the one behind that of the node before."""
+    name, _, value = setting.partition("=")
+    return f"{name}={int(value) + number}" if name == METRICS_PORT and value.isdecimal() and value != "0" else setting
+
+
 def _command(
     number: int, node_count: int, *, data: str, host: str, port: int, config: Sequence[str], log_level: str
 ) -> list[str]:
@@ -76,5 +83,5 @@ def _command(
     command = [sys.executable, "-m", "ottla.server", "up", "--data", f"{data}/node-{number + 1}", "--host", host]
     command += ["--port", str(port + number), "--log-level", log_level]
     for setting in (*(f"{name}={value}" for name, value in settings.items()), *config):
-        command += ["--config", setting]
+        command += ["--config", setting_for_node(setting, number)]
     return command

@@ -24,6 +24,7 @@ from ottla import __version__
 from ottla.base.errors import InvariantViolation
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.metrics import metrics_of
 from ottla.broker.node import World
 from ottla.broker.start import AdvertisedListener, StartRefused, close_node, log_dirs, prepare_node, start_node
 from ottla.log.handles import HandleCache
@@ -32,6 +33,7 @@ from ottla.metadata.configs import BrokerConfig
 from ottla.server.cleaner_process import CleanerProcess
 from ottla.server.connection_limit import connection_limit, segment_files_of
 from ottla.server.listeners import Address, advertised_of, listeners_of
+from ottla.server.metrics_page import MetricsPage
 from ottla.server.peer_connections import PeerConnections
 from ottla.server.reachability import start_reachability_check
 from ottla.server.real_clock import RealClock
@@ -110,6 +112,9 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     opened = await prepare_node(world, config, advertised, HandleCache(segment_files_of(open_files_max)))
     server.serve(Dispatcher(opened.node))  # Only the quorum's requests are answered until the node is ready.
     housekeeping = Housekeeping(opened, CleanerProcess)
+    metrics_port = config.integer("ottla.metrics.port")
+    page = MetricsPage(loop, lambda: metrics_of(opened.node))
+    close_page = page.serve(bound[0].host, metrics_port) if metrics_port else lambda: None
     if await _unless_stopped(start_node(opened), stop):
         housekeeping.start()
         _freeze_garbage()
@@ -126,6 +131,7 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     opened.node.coordinators.groups.close()  # Members that wait for others are told to look elsewhere.
     await server.drain(DRAIN_SECONDS_MAX)
     await housekeeping.stop()
+    await asyncio.to_thread(close_page)  # A scrape under way asks this loop.
     await close_node(opened)
     workers.close()
     for lock in locks:

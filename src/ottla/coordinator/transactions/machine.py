@@ -158,6 +158,12 @@ class TransactionMachine:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, f"no transactional id {transactional_id!r}")
         return Decision((), current)
 
+    def awaiting_decision(self) -> list[Transaction]:
+        """The open ones that do not end with their producer (KIP-939)."""
+        return [
+            one for one in self._transactions.values() if one.is_two_phase and one.state is TransactionState.ONGOING
+        ]
+
     def matching(self, wanted: TransactionFilter, now_ms: TimestampMs) -> Decision[list[Transaction]]:
         return Decision((), [*self._matching(wanted, now_ms)])
 
