@@ -11,11 +11,12 @@ from sim.cluster import SimulatedCluster
 from sim.disk_faults import DiskFaults
 from sim.fault_targets import Fault, FaultTargets
 from sim.link_cuts import LinkCuts
+from sim.moments import Moments
 from sim.process_faults import ProcessFaults
 
 KINDS_MIN: Final = 4
 KINDS_MAX: Final = 9
-WEIGHTS: Final = {"process": 3, "machine": 3}
+WEIGHTS: Final = {"process": 3, "machine": 3, "moment": 3}
 
 
 class ClusterFaults:
@@ -30,6 +31,7 @@ class ClusterFaults:
             **processes.kinds,
             **DiskFaults(targets).kinds,
             **LinkCuts(targets).kinds,
+            **Moments(targets, min_isr=min_isr).kinds,
             **Administrator(targets, replica_count=replica_count, min_isr=min_isr).kinds,
         }
         self.names: Sequence[str] = self._draw(targets)

@@ -41,9 +41,9 @@ class FaultTargets:
         return self.chance.choice(candidates) if candidates else None
 
     @contextmanager
-    def claimed(self) -> Iterator[SimulatedNode | None]:
-        """A node whose process is this fault's alone."""
-        node = self.anyone()
+    def claimed(self, node_id: NodeId | None = None) -> Iterator[SimulatedNode | None]:
+        """A node whose process is this fault's alone: this one, or anyone."""
+        node = self.anyone() if node_id is None else self._if_well(node_id)
         if node is None:
             yield None
             return
@@ -63,6 +63,10 @@ class FaultTargets:
         finally:
             for node in nodes:
                 del self._claimed[node.node_id]
+
+    def _if_well(self, node_id: NodeId) -> SimulatedNode | None:
+        node = self.cluster.nodes[node_id]
+        return node if node.is_serving and node_id not in self._claimed else None
 
     def two(self) -> tuple[NodeId, NodeId]:
         one, other = self.chance.sample(self.cluster.node_ids, 2)

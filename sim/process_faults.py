@@ -1,7 +1,8 @@
 """Processes and machines that end, stand still, or are told another date."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from sim.disk_nodes import Kept
@@ -9,6 +10,7 @@ from sim.fault_targets import Fault, FaultTargets
 from sim.node import SimulatedNode
 
 CHANGES_BEFORE_DEATH_MAX: Final = 30
+BUSY_SECONDS_MAX: Final = 1.0
 CLOCK_SKEW_MS_MAX: Final = 1_800_000  # Of two brokers less than what a broker takes for a false date.
 
 
@@ -56,13 +58,21 @@ class ProcessFaults:
         await node.start()
 
     async def lose_power(self) -> None:
-        """All machines at once, where nothing that counts may be lost by that."""
+        """All machines at once, where nothing that counts may be lost by that; often while all disks have much to do."""
         with self._targets.all_claimed() as nodes:
             self._hits["power lost everywhere at once"] += 1
+            if self._chance.random() < 0.5:
+                await self._be_busy(nodes)
             for node in nodes:
                 kept = self._chance.choice((Kept.NOTHING, Kept.PART))
                 self._cluster.kill(node.node_id, kept, is_silent=True)
             await asyncio.gather(*(self._start_later(node) for node in nodes))
+
+    async def _be_busy(self, nodes: Sequence[SimulatedNode]) -> None:
+        with ExitStack() as busy:
+            for node in nodes:
+                busy.enter_context(node.slow_disk())
+            await asyncio.sleep(self._chance.random() * BUSY_SECONDS_MAX)
 
     async def _start_later(self, node: SimulatedNode) -> None:
         await self._targets.be_away()

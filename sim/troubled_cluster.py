@@ -17,6 +17,7 @@ from sim.world import World
 
 NODE_COUNTS: Final = (3, 3, 3, 4, 5)
 POWER_SAFE_PROBABILITY: Final = 0.3
+SMALL_FETCHES_PROBABILITY: Final = 0.3
 OUTAGE_PROBABILITY: Final = 0.7
 REPLICAS_MAX: Final = 3
 MIN_ISR: Final = 2
@@ -31,17 +32,28 @@ SETTINGS: Final = {
     "transaction.state.log.min.isr": "2",
     "min.insync.replicas": "2",
 }
+SMALL_FETCHES: Final = {"replica.fetch.max.bytes": "600", "replica.fetch.response.max.bytes": "600"}
 
 
 class Shape(NamedTuple):
     node_count: int
     is_power_safe: bool
     """Every record is synced before it counts, and any number of machines may lose power at a time."""
+    has_small_fetches: bool = False
+    """A follower that lost its log needs many rounds to be where it was."""
 
     @classmethod
     def of(cls, world: World) -> "Shape":
         chance = world.stream("shape")
-        return cls(chance.choice(NODE_COUNTS), chance.random() < POWER_SAFE_PROBABILITY)
+        return cls(
+            chance.choice(NODE_COUNTS),
+            chance.random() < POWER_SAFE_PROBABILITY,
+            chance.random() < SMALL_FETCHES_PROBABILITY,
+        )
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {**(SYNCED if self.is_power_safe else {}), **(SMALL_FETCHES if self.has_small_fetches else {})}
 
 
 class TroubledCluster:
@@ -59,12 +71,13 @@ class TroubledCluster:
         self.cluster = SimulatedCluster(
             world,
             range(1, shape.node_count + 1),
-            {**SETTINGS, **(SYNCED if shape.is_power_safe else {}), **(settings or {})},
+            {**SETTINGS, **shape.settings, **(settings or {})},
             client_faults=NetworkFaults(reset_probability=0.001),
         )
         self.hits = self.cluster.hits
         self.hits[f"{shape.node_count} nodes"] += 1
         self.hits[f"every record synced: {'yes' if shape.is_power_safe else 'no'}"] += 1
+        self.hits["followers in small steps"] += shape.has_small_fetches
         self.shape = shape
         self.faults = ClusterFaults(
             self.cluster, replica_count=self.replica_count, min_isr=MIN_ISR, is_power_safe=shape.is_power_safe

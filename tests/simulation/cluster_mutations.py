@@ -29,6 +29,9 @@ from tests.simulation.raft_mutations import Mutation
 SEEDS_MAX = 1_000
 UNSYNCED = "unsynced records count as synced"
 NEEDED = {
+    "the watermark moves below min.insync.replicas": "moment",
+    "the proposed ISR is not waited for": "moment",
+    "a follower counts for what it lost": "moment",
     "a reassignment waits for nobody": "reassignment",
     "a replaced disk is never found again": "wiped",
     "a read error ends the following of metadata": "disk error",

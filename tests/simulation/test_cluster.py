@@ -3,6 +3,8 @@
 Seeds that once failed, each for what it found, are run with the rest.
 """
 
+import itertools
+
 import pytest
 
 from sim.cluster_scenario import ClusterScenario
@@ -48,7 +50,8 @@ def test_a_group_on_a_cluster() -> None:
 def test_every_kind_of_fault_and_every_shape_is_drawn_by_some_seed() -> None:
     subjects = [ClusterScenario(seed).subject for seed in range(100)]
     assert {name for one in subjects for name in one.faults.names} == set(subjects[0].faults.kinds)
-    assert {one.shape for one in subjects} == {Shape(count, safe) for count in (3, 4, 5) for safe in (False, True)}
+    truths = (False, True)
+    assert {one.shape for one in subjects} == {Shape(*each) for each in itertools.product((3, 4, 5), truths, truths)}
 
 
 def test_voters_are_not_removed_where_a_disk_may_be_lost() -> None:
