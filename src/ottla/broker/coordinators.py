@@ -155,12 +155,21 @@ class Coordinators:
         if is_new:
             await self._create(topic)
         index = partition_for(key, self._partition_count(topic))
-        if is_new:  # So that whoever asked for it finds it ready.
-            await self._runtimes[topic].wait_loaded(index)
         leader = self._leader(topic, index)
         if leader not in self._image.brokers:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")
+        if leader == self._node_id and (is_new or index not in self._logs[topic]):
+            await self._wait_ready(topic, index)
         return leader
+
+    async def _wait_ready(self, topic: str, index: int) -> None:
+        """Until this broker coordinates partition `index`, if that is soon: a new topic is in the image a moment before
+        its partitions are open, and who is sent here too early gives up (librdkafka's commit after three tries)."""
+        for _ in range(SUCCESSOR_LOOKS_MAX):
+            if index in self._logs[topic]:
+                await self._runtimes[topic].wait_loaded(index)
+                return
+            await asyncio.sleep(SUCCESSOR_LOOK_SECONDS)
 
     async def find_living(self, topic: str, key: str) -> NodeId:
         """As `find`, for clients. They ask when they have lost their coordinator, often before we know that another one

@@ -1,5 +1,6 @@
 """Finding coordinators: the internal topics come to be with the first question."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_whoever_asked_first_finds_the_coordinator_ready(tmp_path: Path) -> None
         await node.ask(ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
         answer = await node.ask(ApiKey.HEARTBEAT, api.HeartbeatRequest(group_id="g", member_id="m"))
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    play(tmp_path, scene)
+
+
+def test_whoever_asks_while_the_topic_comes_to_be_finds_it_ready_too(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        question = api.FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        first = asyncio.ensure_future(node.ask(ApiKey.FIND_COORDINATOR, question))
+        while "__consumer_offsets" not in node.node.image.topics:
+            await asyncio.sleep(0)
+        await node.ask(ApiKey.FIND_COORDINATOR, question)
+        answer = await node.ask(ApiKey.HEARTBEAT, api.HeartbeatRequest(group_id="g", member_id="m"))
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        await first
 
     play(tmp_path, scene)
 
