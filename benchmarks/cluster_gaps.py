@@ -7,7 +7,7 @@ a transaction. A silence begins with the last success before the fault and ends 
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -73,7 +73,16 @@ def steady(do_once: Callable[[], None]) -> Iterator[Work]:
 
 
 def produces(cluster: Cluster[Any], topic: str) -> Callable[[], None]:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, **QUIET})
+    return _produces(cluster, topic, {})
+
+
+def produces_impatiently(cluster: Cluster[Any], topic: str) -> Callable[[], None]:
+    """By default librdkafka waits a minute for a broker that is silent, whoever leads by then."""
+    return _produces(cluster, topic, {"socket.timeout.ms": 1000, "request.timeout.ms": 1000})
+
+
+def _produces(cluster: Cluster[Any], topic: str, config: Mapping[str, object]) -> Callable[[], None]:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0, **QUIET, **config})
 
     def do_once() -> None:
         failed: list[Any] = []

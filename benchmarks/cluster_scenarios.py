@@ -17,6 +17,7 @@ from benchmarks.cluster_gaps import (
     commits_transactions,
     leader_of,
     produces,
+    produces_impatiently,
     steady,
     wait_in_sync,
 )
@@ -221,6 +222,12 @@ SCENARIOS: Final = (
         name="cluster-pause-leader",
         metrics=_gap_metrics("SIGSTOP of the leader", 10_000),
         measure=_gap(produces, leader_of, _pause),
+        rounds_max=1,
+    ),
+    Scenario(
+        name="cluster-pause-leader-impatient",
+        metrics=_gap_metrics("SIGSTOP of the leader, a client that waits a second for an answer", 10_000),
+        measure=_gap(produces_impatiently, leader_of, _pause),
         rounds_max=1,
     ),
     Scenario(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from tests.unit.metadata.cluster import broker_record, orders
+from tests.unit.metadata.cluster import broker_record, orders, partition_record
 from tests.unit.replica.brokers import LAG_SECONDS, World, play
 
 
@@ -35,6 +35,31 @@ def test_nothing_is_committed_that_an_in_sync_follower_lacks() -> None:
         await committed
 
     play(scene, *orders([1, 2, 3], min_isr=2))
+
+
+def test_scene_8_a_follower_refuses_what_rots_at_the_leader_and_other_partitions_go_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene(world: World) -> None:
+        await world[1].produce(b"sound")
+        world.cut |= {(2, 1)}
+        await world[1].append(b"rotten")
+        (segment,) = world[1].partition().log.segments
+        last_byte = segment.handle().pread(1, segment.size - 1)
+        segment.handle().pwrite(bytes([last_byte[0] ^ 1]), segment.size - 1)
+        world.cut.clear()
+        await world[1].append(b"elsewhere", number=1)
+        await world.until(lambda: world[2].partition(1).log.log_end_offset == 1)
+        await asyncio.sleep(1)
+        assert world[2].values() == [b"sound"]
+        assert world[1].partition().high_watermark == 1, "nobody counts it as committed"
+        assert [
+            record.message for record in caplog.records if "orders-0 cannot be copied from node 1" in record.message
+        ]
+        segment.handle().pwrite(last_byte, segment.size - 1)
+        await world.until(lambda: world[2].partition().log.log_end_offset == 2)
+
+    play(scene, *orders([1, 2], min_isr=2), partition_record([1, 2], partition_id=1))
 
 
 def test_who_lags_leaves_the_isr_and_comes_back() -> None:
