@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.catalogue import SCENARIOS
+from benchmarks.cluster_scenarios import SCENARIOS as CLUSTER_SCENARIOS
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "FEATURES.md").read_text()
@@ -94,7 +95,7 @@ def test_every_path_that_is_named_exists() -> None:
 def test_every_benchmark_that_is_named_exists() -> None:
     named = {name for row in (*FEATURES, *NUMBERS, *SCENE_ROWS) for name in SCENARIO.findall(" ".join(row))}
     assert len(named) > 5
-    assert named <= {scenario.name for scenario in SCENARIOS}
+    assert named <= {scenario.name for scenario in (*SCENARIOS, *CLUSTER_SCENARIOS)}
 
 
 @pytest.mark.parametrize("row", FEATURES, ids=[row[0] for row in FEATURES])
