@@ -125,24 +125,43 @@ class SlowReader:
 
     bootstrap: str
     topic: str
+    group: str | None
+    """As the only member, which commits each record; None: it has assigned itself the partition."""
+    ready: threading.Event
     over: threading.Event
     offsets: list[int]
-    seconds: float = 0.0
 
     def run(self) -> None:
-        with Consumer(SLOW_FETCHES, bootstrap_servers=self.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign(TopicPartition(self.topic, 0))
-            begin = time.monotonic()
+        settings = {**SLOW_FETCHES, "auto.offset.reset": "earliest"}
+        if self.group is not None:
+            settings |= {"group.id": self.group, "enable.auto.commit": False}
+        with Consumer(settings, bootstrap_servers=self.bootstrap) as consumer:
+            if self.group is None:
+                consumer.assign(TopicPartition(self.topic, 0))
+            else:
+                consumer.subscribe([self.topic])
             while not self.over.wait(1 / SLOW_PER_SECOND):
-                self.offsets += [record.offset for record in consumer.poll(100, max_records=1)]
-            self.seconds = time.monotonic() - begin
+                found = [record.offset for record in consumer.poll(100, max_records=1)]
+                self.offsets += found
+                if consumer.assignment():
+                    self.ready.set()
+                if found and self.group is not None:
+                    consumer.commit()
 
 
-@pytest.fixture
-def slow_reader(broker: BrokerUnderTest, topic: str) -> Iterator[SlowReader]:
-    reader = SlowReader(bootstrap=broker.bootstrap, topic=topic, over=threading.Event(), offsets=[])
+@pytest.fixture(params=["alone", "as a group"])
+def slow_reader(request: pytest.FixtureRequest, broker: BrokerUnderTest, topic: str) -> Iterator[SlowReader]:
+    reader = SlowReader(
+        bootstrap=broker.bootstrap,
+        topic=topic,
+        group=None if request.param == "alone" else f"slow-{topic}",
+        ready=threading.Event(),
+        over=threading.Event(),
+        offsets=[],
+    )
     thread = threading.Thread(target=reader.run, name="slow reader")
     thread.start()
+    assert reader.ready.wait(WAIT_S)
     yield reader
     reader.over.set()
     thread.join(WAIT_S)
