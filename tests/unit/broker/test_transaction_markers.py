@@ -10,6 +10,7 @@ from tests.unit.broker.real_node import RealNode, play
 from tests.unit.broker.transactional_client import VERSION_1, TransactionalClient, fetch, read
 
 GROUP_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
 
 
 async def write_marker(
@@ -35,6 +36,17 @@ async def write_marker(
     (result,) = answer.markers
     assert result.producer_id == producer.producer_id
     return ErrorCode(result.topics[0].partitions[0].error_code)
+
+
+def test_nobody_but_its_coordinator_writes_to_the_log_of_transactions(tmp_path: Path) -> None:
+    async def scene(node: RealNode) -> None:
+        client = await opened(node)
+        for index in range(50):
+            code = await write_marker(node, ProducerIdentity(12345, 0), topic=TRANSACTION_TOPIC, index=index)
+            assert code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        await client.end()
+
+    play(tmp_path, scene)
 
 
 def raised(producer: ProducerIdentity, by: int = 1) -> ProducerIdentity:

@@ -13,7 +13,7 @@ from ottla.broker.node import Node
 from ottla.broker.request import Api, RequestContext
 from ottla.coordinator.machine import Decision, ProducerIdentity
 from ottla.coordinator.transactions.transaction import EPOCH_BUMPING_VERSION
-from ottla.metadata.topic_names import GROUP_TOPIC
+from ottla.metadata.topic_names import GROUP_TOPIC, TRANSACTION_TOPIC
 from ottla.replica.markers import append_marker
 from ottla.replica.partition import Partition
 from ottla.wire import api
@@ -58,6 +58,8 @@ async def write_txn_markers(
 async def _write(node: Node, marker: Marker, place: TopicPartition) -> ErrorCode:
     try:
         partition = node.partitions.leader_of(*place)
+        if place.topic == TRANSACTION_TOPIC:  # An administrator's mistake: only its coordinator appends there.
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
         if place.topic == GROUP_TOPIC:
             await _write_to_group(node, marker, partition)
         else:

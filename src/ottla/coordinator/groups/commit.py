@@ -59,6 +59,8 @@ class Commits:
     def decide_in_transaction(
         self, group: Group | None, request: api.TxnOffsetCommitRequest, now_ms: TimestampMs
     ) -> Decision[api.TxnOffsetCommitResponse]:
+        if not request.group_id:  # Clients of long ago commit under it, and they know no transactions.
+            raise ApiError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
         if group is not None:
             _check(group, request.member_id, request.group_instance_id, request.generation_id, is_transactional=True)
         elif request.generation_id >= 0:

@@ -8,7 +8,7 @@ Called by broker/handlers/transactions.py and broker/transactions.py, through th
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -19,6 +19,7 @@ from ottla.coordinator.transactions.ending import check_producer, ended
 from ottla.coordinator.transactions.initialising import created, fenced, initialised
 from ottla.coordinator.transactions.requests import EndTransaction, InitProducer, Needs, TransactionFilter
 from ottla.coordinator.transactions.transaction import Transaction, TransactionState, record_key
+from ottla.metadata.topic_names import TRANSACTION_TOPIC
 
 Changed: TypeAlias = Decision[Transaction | Needs]
 
@@ -72,10 +73,13 @@ class TransactionMachine:
         self,
         transactional_id: str,
         producer: ProducerIdentity,
-        partitions: Iterable[TopicPartition],
+        partitions: Sequence[TopicPartition],
         now_ms: TimestampMs,
     ) -> Changed:
         """Opens the transaction if none is, and takes the partitions in."""
+        if any(one.topic == TRANSACTION_TOPIC for one in partitions):
+            # Its markers would be written past the runtime, which alone appends there.
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{TRANSACTION_TOPIC} is in no transaction")
         current = self._of_writer(transactional_id, producer)
         if current.state is TransactionState.ONGOING and set(partitions) <= set(current.partitions):
             return Decision((), current)

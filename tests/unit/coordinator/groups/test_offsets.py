@@ -118,6 +118,13 @@ def test_offsets_of_a_transaction_count_once_it_commits(is_commit: bool) -> None
     play(scene)
 
 
+def test_in_a_transaction_a_group_has_a_name() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        assert await coordinator.commit_in_transaction(9, group_id="") is ErrorCode.INVALID_GROUP_ID
+
+    play(scene)
+
+
 def test_of_a_transactions_commit_and_a_later_one_the_later_counts() -> None:
     async def scene(coordinator: Coordinator) -> None:
         await coordinator.commit_in_transaction(9)

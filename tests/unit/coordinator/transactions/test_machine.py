@@ -3,11 +3,12 @@
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_PRODUCER_ID
+from ottla.base.types import NO_PRODUCER_ID, TopicPartition
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.coordinator.records import TRANSACTION_RECORDS
 from ottla.coordinator.transactions.requests import InitProducer, TransactionFilter
 from ottla.coordinator.transactions.transaction import Transaction, TransactionState
+from ottla.metadata.topic_names import TRANSACTION_TOPIC
 from tests.unit.coordinator.transactions.support import ID, ORDERS, STOCK, TIMEOUT_MS, Coordinator
 
 
@@ -35,6 +36,16 @@ def test_partitions_that_are_in_are_not_recorded_again() -> None:
     recorded = len(coordinator.log)
     coordinator.add(producer, ORDERS)
     assert len(coordinator.log) == recorded
+
+
+def test_the_log_of_transactions_is_in_none() -> None:
+    """A marker in it would be a second writer, whom its coordinator does not survive."""
+    coordinator = Coordinator()
+    producer = coordinator.init().identity
+    with pytest.raises(ApiError) as refused:
+        coordinator.add(producer, ORDERS, TopicPartition(TRANSACTION_TOPIC, 7))
+    assert code_of(refused) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert coordinator.transaction.state is TransactionState.EMPTY
 
 
 def test_a_new_transaction_begins_without_the_partitions_of_the_last() -> None:
