@@ -15,7 +15,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_NODE, NodeId
 from ottla.base.workers import Workers
 from ottla.broker.coordinator_log import FollowedCoordinatorLog, LedCoordinatorLog
-from ottla.broker.peers import PeerLost, Peers
+from ottla.broker.neighbours import Neighbours
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.loading import Turns
@@ -35,9 +35,8 @@ from ottla.wire.message import Message
 
 ChangeMetadata = Callable[[ApiKey, int, Message], Awaitable[Any]]
 
-PROBE_SECONDS_MAX: Final = 0.1
-SUCCESSOR_LOOK_SECONDS: Final = 0.01
-SUCCESSOR_LOOKS_MAX: Final = 50
+READY_LOOK_SECONDS: Final = 0.01
+READY_LOOKS_MAX: Final = 50
 
 # Topic -> the prefix of its broker configurations.
 _PREFIXES: Final = {GROUP_TOPIC: "offsets.topic", TRANSACTION_TOPIC: "transaction.state.log"}
@@ -52,13 +51,13 @@ class Coordinators:
         config: BrokerConfig,
         clock: Clock,
         workers: Workers,
-        peers: Peers,
+        neighbours: Neighbours,
         change_metadata: ChangeMetadata,
         new_uuid: Callable[[], UUID],
         new_transaction_machine: Callable[[], TransactionMachine],
     ) -> None:
         self._node_id = config.integer("node.id")
-        self._peers = peers
+        self._neighbours = neighbours
         self._partitions = partitions
         self._image = image
         self._config = config
@@ -165,45 +164,22 @@ class Coordinators:
     async def _wait_ready(self, topic: str, index: int) -> None:
         """Until this broker coordinates partition `index`, if that is soon: a new topic is in the image a moment before
         its partitions are open, and who is sent here too early gives up (librdkafka's commit after three tries)."""
-        for _ in range(SUCCESSOR_LOOKS_MAX):
+        for _ in range(READY_LOOKS_MAX):
             if index in self._logs[topic]:
                 await self._runtimes[topic].wait_loaded(index)
                 return
-            await asyncio.sleep(SUCCESSOR_LOOK_SECONDS)
+            await asyncio.sleep(READY_LOOK_SECONDS)
 
     async def find_living(self, topic: str, key: str) -> NodeId:
-        """As `find`, for clients. They ask when they have lost their coordinator, often before we know that another one
-        leads; who is told the old name then asks again only after half a second."""
+        """As `find`, for clients, who ask when they have lost their coordinator."""
         coordinator = await self.find(topic, key)
-        if await self._is_gone(coordinator):
-            await self._wait_succeeded(topic, partition_for(key, self._partition_count(topic)), coordinator)
+        if await self._neighbours.wait_replaced((coordinator,)):
             coordinator = await self.find(topic, key)
         return coordinator
 
     def _leader(self, topic: str, index: int) -> NodeId:
         found = self._image.topics.get(topic)
         return NO_NODE if found is None else found.partitions[index].leader
-
-    async def _is_gone(self, broker_id: NodeId) -> bool:
-        """Whether nobody listens there any more."""
-        if broker_id == self._node_id:
-            return False
-        try:
-            await self._peers.ask(
-                broker_id, ApiKey.API_VERSIONS, 0, api.ApiVersionsRequest(), timeout_seconds=PROBE_SECONDS_MAX
-            )
-        except PeerLost:
-            return True
-        except ApiError:
-            return False  # Silent: whether it lives is not for us to say.
-        return False
-
-    async def _wait_succeeded(self, topic: str, index: int, gone: NodeId) -> None:
-        """Until another broker leads, or for a moment."""
-        for _ in range(SUCCESSOR_LOOKS_MAX):
-            if self._leader(topic, index) not in (gone, NO_NODE):
-                return
-            await asyncio.sleep(SUCCESSOR_LOOK_SECONDS)
 
     async def _create(self, topic: str) -> None:
         prefix = _PREFIXES[topic]

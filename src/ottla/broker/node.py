@@ -25,6 +25,7 @@ from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_session import FetchSessions
 from ottla.broker.lifecycle import BrokerLifecycle
+from ottla.broker.neighbours import Neighbours
 from ottla.broker.peers import Peers
 from ottla.broker.quorum.driver import Quorum
 from ottla.broker.registration import NodeIdentity
@@ -143,6 +144,7 @@ class Node:
                 ApiKey.ALTER_PARTITION, ALTER_PARTITION_VERSION, request
             ),
         )
+        self.neighbours = Neighbours(self.node_id, runtime.image, self.peers, self.clock)
         self.transactions = Transactions(self)
         self.verification = Verification(self)
         self.coordinators = Coordinators(
@@ -151,7 +153,7 @@ class Node:
             config=config,
             clock=self.clock,
             workers=self.workers,
-            peers=self.peers,
+            neighbours=self.neighbours,
             change_metadata=self.change_metadata,
             new_transaction_machine=self.transactions.new_machine,
             new_uuid=world.new_uuid,
@@ -159,6 +161,7 @@ class Node:
         for storage in storages:
             storage.on_changed = self.lifecycle.hurry
         runtime.listen(self)
+        runtime.listen(self.neighbours)
         quorum.on_role_changed(self._on_role_changed)
 
     # -- metadata ----------------------------------------------------------------------------------------------------

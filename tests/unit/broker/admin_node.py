@@ -4,6 +4,8 @@ import asyncio
 
 from ottla.broker.advertised import AdvertisedAddresses
 from ottla.broker.handlers import topics
+from ottla.broker.neighbours import Neighbours
+from ottla.broker.peers import Nobody
 from ottla.broker.request import Peer, RequestContext
 from ottla.metadata.configs import parse_broker_settings
 from ottla.metadata.runtime import ControllerRuntime
@@ -12,6 +14,11 @@ from ottla.wire.codec import codec_for
 from ottla.wire.frame import SIZE_BYTES, decode_response
 from sim.clock import SimulatedClock
 from tests.unit.metadata.cluster import FakeMetadataLog, image_of, settings
+
+
+class AllPresent(Nobody):
+    async def ask(self, *_, **__):
+        """Whatever it is, somebody has heard it."""
 
 
 class AdminNode:
@@ -26,6 +33,7 @@ class AdminNode:
         self.cluster_id = "EjRWeBI0VngSNFZ4EjRWeA"
         self.node_id = self.controller_id = 1
         self.advertised = AdvertisedAddresses()
+        self.neighbours = Neighbours(self.node_id, image, AllPresent(), self.clock)
 
     @property
     def image(self):

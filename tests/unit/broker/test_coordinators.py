@@ -8,14 +8,15 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.broker.coordinators import SUCCESSOR_LOOK_SECONDS, SUCCESSOR_LOOKS_MAX, Coordinators
+from ottla.broker.coordinators import Coordinators
+from ottla.broker.neighbours import SUCCESSOR_LOOK_SECONDS, SUCCESSOR_LOOKS_MAX, Neighbours
 from ottla.broker.peers import Nobody, PeerLost
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.replica.partitions import Partitions
 from sim.world import World
-from tests.unit.metadata.cluster import image_of, partition_record, replay, topic_records
+from tests.unit.metadata.cluster import broker_record, image_of, partition_record, replay, topic_records
 
 
 class Asked(Nobody):
@@ -50,7 +51,7 @@ def find(peers: Asked, *, leader: int, happens: Callable[[MetadataImage], None] 
             config=config,
             clock=world.clock,
             workers=world.workers,
-            peers=peers,
+            neighbours=Neighbours(1, image, peers, world.clock),
             change_metadata=lambda *_: asyncio.sleep(0),
             new_uuid=lambda: UUID(int=1),
             new_transaction_machine=lambda: None,  # type: ignore[arg-type, return-value]
@@ -63,7 +64,9 @@ def find(peers: Asked, *, leader: int, happens: Callable[[MetadataImage], None] 
 
 
 def led_by(node_id: int) -> Callable[[MetadataImage], None]:
-    return lambda image: replay(image, partition_record([2, 1, 3], leader=node_id, leader_epoch=1, partition_epoch=1))
+    """Node 2 is fenced, and another leads what it led."""
+    partition = partition_record([2, 1, 3], leader=node_id, leader_epoch=1, partition_epoch=1)
+    return lambda image: replay(image, broker_record(2, fenced=True), partition)
 
 
 def test_a_coordinator_that_answers_is_told_at_once() -> None:

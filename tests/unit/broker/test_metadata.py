@@ -7,10 +7,11 @@ import pytest
 from ottla.base.errors import ErrorCode
 from ottla.broker.handlers.many_topics import TOPICS_PER_TURN
 from ottla.broker.handlers.metadata import APIS, CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.broker.neighbours import LISTED_SECONDS
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from tests.unit.broker.admin_node import AdminNode, ask
-from tests.unit.metadata.cluster import broker_record, topic_records
+from tests.unit.metadata.cluster import broker_record, partition_record, replay, topic_records
 
 ORDERS_ID = UUID(int=101)
 VERSIONS = range(14)
@@ -52,6 +53,17 @@ def test_addresses_are_those_of_the_listener_the_client_came_through():
 def test_a_broker_without_that_listener_and_a_fenced_one_are_not_told():
     node = AdminNode(broker_record(2, end_points=[]), broker_record(3, fenced=True))
     assert [one.node_id for one in metadata(node).brokers] == [1]
+
+
+def test_one_that_was_lost_a_moment_ago_is_listed_still():
+    node = AdminNode(*topic_records("orders", replicas=(2, 1)), brokers=2)
+    replay(node.image, broker_record(2, fenced=True), partition_record((2, 1), leader=1, leader_epoch=1))
+    node.neighbours.on_metadata(node.image.take_delta(), node.image)
+    response = metadata(node, "orders")
+    assert [broker.node_id for broker in response.brokers] == [1, 2]
+    assert [partition.leader_id for partition in only_topic(response).partitions] == [1]
+    node.clock.advance(LISTED_SECONDS + 1)
+    assert [broker.node_id for broker in metadata(node, "orders").brokers] == [1]
 
 
 def test_racks_are_told():

@@ -10,7 +10,7 @@ never sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -40,12 +40,15 @@ class ListenerView:
     """The cluster through one listener: live brokers, their addresses, leaders that a client can reach."""
 
     def __init__(self, image: MetadataImage, listener: str) -> None:
+        self._image = image
+        self._listener = listener
         self._alive = {broker.id for broker in image.brokers.values() if not broker.fenced}
-        self.endpoints: dict[NodeId, Endpoint] = {}
-        for broker_id in sorted(self._alive):
-            endpoint = image.brokers[broker_id].endpoint(listener)
-            if endpoint is not None:
-                self.endpoints[broker_id] = endpoint
+        self.endpoints = self.endpoints_of(self._alive)
+
+    def endpoints_of(self, broker_ids: Iterable[NodeId]) -> dict[NodeId, Endpoint]:
+        """Of those that have this listener."""
+        found = {one: self._image.brokers[one].endpoint(self._listener) for one in sorted(broker_ids)}
+        return {one: endpoint for one, endpoint in found.items() if endpoint is not None}
 
     def leader_of(self, partition: PartitionImage) -> tuple[NodeId, ErrorCode]:
         leader = partition.leader
@@ -73,6 +76,8 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
     if context.api_version == 0 and not asked:
         asked = None  # Version 0 has no null: an empty list means every topic.
     refused = await _create_missing(node, context, request) if asked else {}
+    if len(node.image.brokers) > 1:
+        await node.neighbours.wait_replaced(_leaders(node.image, asked))
     view = ListenerView(node.image, context.peer.listener)
     own = view.endpoints.get(node.node_id)
     if own is not None:
@@ -82,7 +87,10 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
             api.MetadataResponse.MetadataResponseBroker(
                 node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=node.image.brokers[broker_id].rack
             )
-            for broker_id, endpoint in view.endpoints.items()
+            for broker_id, endpoint in {
+                **view.endpoints,
+                **view.endpoints_of(node.neighbours.lost_lately()),
+            }.items()
         ],
         cluster_id=node.cluster_id,
         controller_id=controller_id(node),
@@ -98,6 +106,16 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
     return await _answer(
         context, response, asked, lambda one: _asked_topic(node.image, one, view, version, operations, refused)
     )
+
+
+def _leaders(image: MetadataImage, asked: Sequence[api.MetadataRequest.MetadataRequestTopic] | None) -> set[NodeId]:
+    """Of all the partitions that are asked for."""
+    if asked is None:
+        topics = list(image.topics.values())
+    else:
+        found = [image.topics_by_id.get(one.topic_id) or image.topics.get(one.name or "") for one in asked]
+        topics = [topic for topic in found if topic is not None]
+    return {partition.leader for topic in topics for partition in topic.partitions.values()}
 
 
 async def _answer(
