@@ -12,6 +12,7 @@ ROUNDS ?= 50
 MINUTES ?= 10
 SUBJECT ?= ottla
 PARALLEL := -n 2 --dist loadfile
+SPARK_ON_CLUSTER := tests/spark_slow/test_crash_points_cluster.py
 
 .PHONY: help install demo test again fuzz check format sim mutations conformance conformance-suites conformance-spark conformance-spark-kafka bench bench-cluster bench-metadata bench-spark chaos chaos-eos chaos-spark chaos-cluster wheel clean
 
@@ -82,8 +83,8 @@ chaos: $(INSTALLED)  ## kill -9, full disks, hostile peers: make chaos ROUNDS=50
 chaos-eos: $(INSTALLED)  ## Exactly-once and groups, brokers and clients killed at random: make chaos-eos MINUTES=10 SUBJECT=cluster
 	OTTLA_CHAOS_MINUTES=$(MINUTES) OTTLA_CHAOS_SUBJECT=$(SUBJECT) $(BIN)/python -m pytest tests/chaos/test_exactly_once.py tests/chaos/test_group_chaos.py
 
-chaos-spark: $(WITH_SPARK)  ## Exactly-once on Spark: tasks, driver and broker killed at every point, five times each (long)
-	$(BIN)/python -m pytest tests/spark_slow --timeout 3600
+chaos-spark: $(WITH_SPARK)  ## Exactly-once on Spark: tasks, driver and broker killed at every point, five times each (long): make chaos-spark SUBJECT=cluster
+	$(BIN)/python -m pytest $(if $(filter cluster,$(SUBJECT)),$(SPARK_ON_CLUSTER),tests/spark_slow --ignore $(SPARK_ON_CLUSTER)) --timeout 3600
 
 chaos-cluster: ROUNDS = 1
 chaos-cluster: $(INSTALLED)  ## Every fault on every role of a cluster: make chaos-cluster ROUNDS=3 (long; cut links need root)

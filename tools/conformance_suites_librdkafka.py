@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from tools.conformance_suites_librdkafka_source import (
+    AUTHORIZER_NEEDED,
     KAFKA_HOME,
+    NEED_AUTHORIZER,
     RUNNER,
     SOURCE,
     TESTS,
@@ -56,7 +58,8 @@ class Librdkafka:
             if test.reason_not_run:
                 continue
             if test.number in BUNDLES:
-                found.update((f"{test.number}/{subtest}", None) for subtest in subtests(BUNDLES[test.number]))
+                parts = [part for part in subtests(BUNDLES[test.number]) if part not in NEED_AUTHORIZER]
+                found.update((f"{test.number}/{part}", None) for part in parts)
             else:
                 suffix = "" if test.scenario == DEFAULT_SCENARIO else f"@{test.scenario}"
                 found[test.number + suffix] = None
@@ -66,10 +69,15 @@ class Librdkafka:
         return unit.partition("@")[2] or DEFAULT_SCENARIO
 
     def skipped(self) -> list[Outcome]:
+        reasons: dict[str, str] = {}
+        for test in declared_tests():
+            if test.reason_not_run:
+                reasons[test.name] = test.reason_not_run
+            elif test.number in BUNDLES:
+                parts = [part for part in subtests(BUNDLES[test.number]) if part in NEED_AUTHORIZER]
+                reasons.update((f"{test.name}/{part}", AUTHORIZER_NEEDED) for part in parts)
         return [
-            Outcome(suite=self.name, test=test.name, state=State.SKIP, reason=test.reason_not_run)
-            for test in declared_tests()
-            if test.reason_not_run
+            Outcome(suite=self.name, test=test, state=State.SKIP, reason=reason) for test, reason in reasons.items()
         ]
 
     def run(self, unit: str, bootstrap: str, output: Path) -> list[Outcome]:

@@ -16,6 +16,7 @@ WORKSHOP: Final = ROOT / ".tools" / "conformance-suites"  # Sources, builds, and
 KAFKA_LIBS: Final = ROOT / ".tools" / "kafka-libs"
 REASON_CHARACTERS_MAX: Final = 200
 DEFAULT_SCENARIO: Final = "default"
+KAFKA_PYTHON_SCENARIO: Final = "kafka-python"
 
 
 class State(StrEnum):
@@ -49,7 +50,7 @@ class Suite(Protocol):
         """What can be run by itself: a test, or a few that the suite cannot tell apart."""
 
     def scenario(self, unit: str) -> str:
-        """The kind of broker that a unit wants, by librdkafka's names."""
+        """The kind of broker that a unit wants: librdkafka has names for them, kafka-python has one kind."""
 
     def skipped(self) -> list[Outcome]:
         """The tests that are in no unit, with the reason."""

@@ -165,6 +165,16 @@ def test_a_throttle_is_held_and_taken_away_at_the_end(ops: Commands, tmp_path: P
     ops.run("topic", "delete", "slow", "--yes")
 
 
+def test_a_plan_that_is_refused_leaves_no_throttle(ops: Commands, topic: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": topic, "partition": 0, "replicas": [1, 9]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    refused = ops.run("cluster", "reassign", "execute", str(plan), "--throttle", "1MB", exit_code=1)
+    assert "broker 9 is not registered" in refused.stderr
+    [listed] = ops.json("topic", "config", topic, "leader.replication.throttled.replicas")
+    assert listed["value"] == ""
+
+
 def test_leaders_are_even_again_after_a_node_was_killed(cluster: Cluster, ops: Commands) -> None:
     """Scene 57: at most one leader more on any broker than on any other."""
     ops.run("topic", "create", "even", "-p", "9", "-r", "3")

@@ -22,6 +22,8 @@ END_WAIT_S = 60
 STEADY_S = 2
 EAGER = names_that(Can.JOIN_GROUPS, Can.CHOOSE_ASSIGNOR)
 COOPERATIVE = names_that(Can.JOIN_GROUPS, Can.REBALANCE_COOPERATIVELY)
+# kafka-python 3.0 forgets a join that ends between two of its polls and joins anew: seen on a busy machine, on the wire.
+JOINS_AGAIN = frozenset({"kafka-python"})
 Join = Callable[..., Member]
 
 
@@ -162,8 +164,9 @@ def judge(scene: Scene) -> None:
         assert [sorted(scene.before[member.name]) for member in (scene.a, scene.b, scene.c)] == [[0, 1], [2, 3], [4, 5]]
         assert [sorted(member.owned) for member in scene.survivors] == [[0, 1, 2], [3, 4, 5]], told
         for member in scene.survivors:
-            [event] = revoked[member.name]
-            assert event.partitions == scene.before[member.name], told
+            taken = [event.partitions for event in revoked[member.name]]
+            assert taken[:1] == [scene.before[member.name]], f"{taken} taken from {member.describe()}"
+            assert len(taken) == 1 or scene.client in JOINS_AGAIN, f"{taken} taken from {member.describe()}"
     else:
         assert all(scene.before[member.name] < member.owned for member in scene.survivors), told
         assert revoked == {scene.a.name: [], scene.c.name: []}, told

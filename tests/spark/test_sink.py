@@ -45,6 +45,7 @@ def test_every_column_arrives(spark: Any, broker: AnyBroker) -> None:
 
 
 def test_every_codec_is_read_by_other_clients(spark: Any, broker: AnyBroker) -> None:
+    """And every key is in the partition where they would have put it (scene 13)."""
     topics = {f"sink-{codec}": codec for codec in ("none", "gzip", "snappy", "lz4", "zstd")}
     frame = spark.range(500).selectExpr("cast(id as string) key", "repeat(cast(id as string), 20) value").cache()
     for topic, codec in topics.items():

@@ -27,7 +27,8 @@ class Place:
     """Where a test's sink is, whichever it is."""
 
     directory: Path
-    database: Database
+    database: Database | None
+    """None where the sink needs none."""
     bootstrap_servers: str
 
 
@@ -80,10 +81,12 @@ def parquet_values(place: Place) -> list[str]:
 
 
 def postgres_settings(place: Place) -> dict[str, Any]:
+    assert place.database is not None
     return {"url": place.database.url, "table": "orders", "createTable": True}
 
 
 def postgres_values(place: Place) -> list[str]:
+    assert place.database is not None
     return [row[0] for row in place.database.execute("SELECT value FROM orders")]
 
 

@@ -3,33 +3,21 @@
 Every record of a topic is in the sink once, whatever died when. Long: `make chaos-spark`.
 """
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ottla.testing
-from ottla.client import Admin, Producer
 from ottla.testing import Broker
 from tests.postgres import Database
 from tests.spark.crashing_sink import CrashPoint
-from tests.spark_slow.crash_driver import Orders
-from tests.spark_slow.crash_sinks import SINKS, TARGET, TARGET_PARTITIONS, CrashSink, Place
-
-DEATHS = int(os.environ.get("OTTLA_SPARK_DEATHS", "5"))
-DRIVER_SECONDS_MAX = 900  # On a machine that many share; a driver that hangs is found all the same.
-BATCHES = 16
-RECORDS_PER_BATCH = 200
-RECORDS = BATCHES * RECORDS_PER_BATCH
-ROOT = Path(__file__).parents[2]
+from tests.spark_slow.crash_pipeline import DEATHS, DRIVER_SECONDS_MAX, Pipeline, create_orders, pipeline_into
+from tests.spark_slow.crash_sinks import SINKS, CrashSink
 
 EVERY_SINK = pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS.keys())
 EVERY_CRASH_POINT = pytest.mark.parametrize(
@@ -38,74 +26,16 @@ EVERY_CRASH_POINT = pytest.mark.parametrize(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pipeline:
-    """A topic full of records, and the sink that they go to."""
-
-    broker: Broker
-    sink: CrashSink
-    place: Place
-    orders: Orders
-
-    @contextmanager
-    def driver(self, orders: Orders) -> "Iterator[subprocess.Popen[bytes]]":
-        """With its JVM and workers, all of which are killed at the end."""
-        command = [sys.executable, "-m", "tests.spark_slow.crash_driver", orders.to_json()]
-        driver = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
-        try:
-            yield driver
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
-
-    def run(self, orders: Orders) -> int:
-        with self.driver(orders) as driver:
-            return driver.wait(DRIVER_SECONDS_MAX)
-
-    def wait_for_micro_batch(self, driver: "subprocess.Popen[bytes]") -> bool:
-        """Until another one begins; False if the driver ends instead."""
-        before = self._begun()
-        while self._begun() == before:
-            if driver.poll() is not None:
-                return False
-            time.sleep(0.01)  # Watching another process: there is nothing to wait on.
-        return True
-
-    def _begun(self) -> int:
-        offsets = Path(self.orders.checkpoint, "offsets")
-        return len(list(offsets.iterdir())) if offsets.exists() else 0
-
-    def assert_all_once(self) -> None:
-        values = self.sink.values(self.place)
-        assert sorted(values) == sorted(f"order {number}" for number in range(RECORDS))
-
-
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with ottla.testing.broker() as started:
-        with Admin(bootstrap_servers=started.bootstrap_servers) as admin:
-            admin.create_topic("orders", 2)
-            admin.create_topic(TARGET, TARGET_PARTITIONS)
-        with Producer(bootstrap_servers=started.bootstrap_servers) as producer:
-            for number in range(RECORDS):
-                producer.send("orders", value=f"order {number}".encode(), partition=number % 2)
+        create_orders(started.bootstrap_servers)
         yield started
 
 
 @pytest.fixture
 def pipeline(broker: Broker, tmp_path: Path, database: Database, sink: CrashSink) -> Pipeline:
-    place = Place(directory=tmp_path / "table", database=database, bootstrap_servers=broker.bootstrap_servers)
-    orders = Orders(
-        sink=sink.kind,
-        settings=sink.settings(place),
-        columns=sink.columns,
-        bootstrap_servers=broker.bootstrap_servers,
-        topic="orders",
-        checkpoint=str(tmp_path / "checkpoint"),
-        records_per_batch=RECORDS_PER_BATCH,
-    )
-    return Pipeline(broker=broker, sink=sink, place=place, orders=orders)
+    return pipeline_into(sink, broker.bootstrap_servers, tmp_path, database)
 
 
 @EVERY_CRASH_POINT
@@ -135,7 +65,7 @@ def test_tasks_that_die_with_their_rows_written(pipeline: Pipeline) -> None:
 
 
 @EVERY_SINK
-def test_a_broker_that_is_killed_again_and_again(pipeline: Pipeline) -> None:
+def test_a_broker_that_is_killed_again_and_again(broker: Broker, pipeline: Pipeline) -> None:
     """A query that it leaves alone for too long fails; its next run goes on."""
     chance = random.Random(pipeline.orders.sink)
     kills, code = 0, None
@@ -143,8 +73,8 @@ def test_a_broker_that_is_killed_again_and_again(pipeline: Pipeline) -> None:
         with pipeline.driver(pipeline.orders) as driver:
             while kills < DEATHS and pipeline.wait_for_micro_batch(driver):
                 time.sleep(chance.random() / 4)
-                pipeline.broker.kill()
-                pipeline.broker.start()
+                broker.kill()
+                broker.start()
                 kills += 1
             code = driver.wait(DRIVER_SECONDS_MAX)
         if code == 0:

@@ -75,7 +75,9 @@ class BrokerWatch:
             await self._peers.ask(
                 broker_id, ApiKey.API_VERSIONS, PROBE_VERSION, request, timeout_seconds=PROBE_SECONDS_MAX
             )
-            logger.info("the connection to broker %d was lost; it answers on another", broker_id)
+            logger.debug(
+                "the connection to broker %d was lost; it answers on another", broker_id
+            )  # Idle ones are closed.
         except PeerLost:
             self._on_gone(broker_id, epoch)
         except ApiError as error:

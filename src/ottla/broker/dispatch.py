@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode, NotServed, ProtocolError
 from ottla.broker.handlers import (
+    acls,
     api_versions,
     brokers,
     cluster,
@@ -27,6 +28,7 @@ from ottla.broker.handlers import (
     producers,
     quorum,
     reassignments,
+    scram,
     topics,
     transaction_listing,
     transaction_markers,
@@ -37,8 +39,7 @@ from ottla.broker.node import Node
 from ottla.broker.peers import CLIENT_ID_PREFIX
 from ottla.broker.request import Api, Parts, Peer, RequestContext
 from ottla.wire.apis import API_INFO, ApiKey
-from ottla.wire.codec import codec_for
-from ottla.wire.frame import decode_request_header, encode_response
+from ottla.wire.frame import decode_request_header, encode_response, request_codec
 from ottla.wire.message import Message
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ APIS: Final[dict[int, Api]] = {
     **configs.APIS,
     **cluster.APIS,
     **features.APIS,
+    **scram.APIS,
+    **acls.APIS,
     **producers.APIS,
     **log_dirs.APIS,
     **quorum.APIS,
@@ -108,11 +111,11 @@ class Dispatcher:
             request = api.decode(frame, context.body_position, version)
         else:
             # Bytes behind the message are let pass, as Kafka does: librdkafka sends some behind Metadata.
-            request, _ = codec_for(API_INFO[context.api_key].request, version).decode(frame, context.body_position)
+            request, _ = request_codec(context.api_key, version).decode(frame, context.body_position)
         node = self._node
         if not node.is_ready and not (api.is_internal or api.is_early or quorum.is_metadata_fetch(request)):
             await node.wait_ready()
-        if node.is_cut_off and not (api.is_internal or _is_of_peer(context)):
+        if not (api.is_internal or _is_of_peer(context)) and node.is_cut_off:
             await asyncio.sleep(CUT_OFF_SECONDS)
             raise NotServed("this broker is cut off from the cluster: ask another")
         if api.is_for_controller and not node.is_active_controller and not _is_of_peer(context):

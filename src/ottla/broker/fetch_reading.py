@@ -77,15 +77,9 @@ async def read_entry(node: Node, reader: Reader, entry: FetchEntry, room: int, *
         partition = entry.partition
         if partition is None:
             return Fetched(entry, node.partitions.refusal(entry.topic, entry.index).code, -1, -1, None)
-    if entry.current_leader_epoch != NO_EPOCH:
-        error_code = partition.check_leader_epoch(entry.current_leader_epoch)
-        if error_code:
-            return Fetched(entry, error_code, -1, -1, None)
-    if not partition.is_leading and not reader.may_read_followers:
-        return Fetched(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, -1, None)
-    if not partition.is_leading and entry.fetch_offset > partition.high_watermark:
-        # What a follower has not got, or not heard of as committed, may be both elsewhere (KIP-392).
-        return Fetched(entry, ErrorCode.OFFSET_NOT_AVAILABLE, -1, -1, None)
+    error_code = _check_leader(partition, reader, entry)
+    if error_code:
+        return Fetched(entry, error_code, -1, -1, None)
     try:
         if not entry.is_reported:
             diverging = _report(partition, reader.replica, entry)
@@ -101,6 +95,20 @@ async def read_entry(node: Node, reader: Reader, entry: FetchEntry, room: int, *
     except OSError as error:
         logger.error("cannot read %s: %s", partition.topic_partition, error)
         return Fetched(entry, ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, None)
+
+
+def _check_leader(partition: Partition, reader: Reader, entry: FetchEntry) -> int:
+    """0 where the reader may read here, in the epoch that it knows."""
+    known_epoch = entry.current_leader_epoch
+    if known_epoch != partition.leader_epoch and known_epoch != NO_EPOCH:
+        return partition.check_leader_epoch(known_epoch)
+    if not partition.is_leading:
+        if not reader.may_read_followers:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if entry.fetch_offset > partition.high_watermark:
+            # What a follower has not got, or not heard of as committed, may be both elsewhere (KIP-392).
+            return ErrorCode.OFFSET_NOT_AVAILABLE
+    return 0
 
 
 def _report(partition: Partition, replica: Replica | None, entry: FetchEntry) -> EpochEnd | None:
@@ -155,8 +163,8 @@ def _fetched(
     records: LogSlice | None = None,
     aborted: list[AbortedTransaction] | None = None,
 ) -> Fetched:
-    start, stable = partition.log.log_start_offset, partition.last_stable_offset
-    end = _readable_end(partition, reader)
+    start, end = partition.log.log_start_offset, _readable_end(partition, reader)
+    stable = NO_OFFSET if reader.replica is not None else partition.last_stable_offset  # A follower has its own.
     return Fetched(entry, 0, partition.high_watermark, start, records, stable, aborted, end)
 
 

@@ -184,10 +184,6 @@ class FetchSession:
                 self._waiter = None
         return self._is_news_ripe
 
-    @property
-    def is_awaited(self) -> bool:
-        return self._waiter is not None
-
     def interrupt(self) -> None:
         """Whoever waits looks again: the node stops, say."""
         if self._waiter is not None and not self._waiter.done():
@@ -210,7 +206,17 @@ class FetchSessions:
         self._new_id = new_id
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self._waiting: dict[FetchSession, None] = {}  # A set's order would differ from run to run.
+        self._passing: dict[FetchSession, None] = {}  # A set's order would differ from run to run.
+
+    def begin_passing(self, *, by_topic_id: bool, replica: Replica | None = None) -> FetchSession:
+        """One that lives for one request, until `end_passing`."""
+        session = FetchSession(NO_SESSION, by_topic_id=by_topic_id, replica=replica)
+        self._passing[session] = None
+        return session
+
+    def end_passing(self, session: FetchSession) -> None:
+        del self._passing[session]
+        session.close()
 
     def create(self, *, by_topic_id: bool, replica: Replica | None = None) -> FetchSession:
         while len(self._sessions) >= self._sessions_max:
@@ -236,13 +242,6 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin_wait(self, session: FetchSession) -> None:
-        self._waiting[session] = None
-
-    def end_wait(self, session: FetchSession) -> None:
-        if not session.is_awaited:
-            self._waiting.pop(session, None)
-
     def interrupt_all(self) -> None:
-        for session in tuple(self._waiting):
+        for session in (*self._sessions.values(), *self._passing):
             session.interrupt()

@@ -18,6 +18,7 @@ from ottla.cdc.settings import CaptureSettings
 from ottla.client.admin import Admin
 from ottla.client.errors import ClientError, client_error
 from ottla.client.options import ClientKind, opened, other_owner, settings
+from ottla.client.raw.patience import LEADER_PASSING, patiently
 
 READ_SECONDS_MAX: Final = 60.0
 POLL_SLICE_S: Final = 0.5
@@ -57,15 +58,26 @@ def read_position(chosen: CaptureSettings) -> int | None:
         start = confluent_kafka.TopicPartition(
             chosen.positions_topic, POSITION_PARTITION, confluent_kafka.OFFSET_BEGINNING
         )
+        end = patiently(lambda: _end_offset(consumer, start), passing=LEADER_PASSING, timeout_s=READ_SECONDS_MAX)
         consumer.assign([start])
-        return _last_position(consumer, chosen)
+        return _last_position(consumer, chosen, end)
     except KafkaException as error:
         raise client_error(error, f"reading {chosen.positions_topic}") from None
     finally:
         consumer.close()
 
 
-def _last_position(consumer: confluent_kafka.Consumer, chosen: CaptureSettings) -> int | None:
+def _end_offset(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
+    """Asked for, not taken from where a fetch ends: a new leader's fetches end before what it does not know to be committed
+    yet, and an older position would capture again what is there."""
+    try:
+        _, end = consumer.get_watermark_offsets(partition, timeout=READ_SECONDS_MAX)
+    except KafkaException as error:
+        raise client_error(error, f"asking for the end of {partition.topic}") from None
+    return int(end)
+
+
+def _last_position(consumer: confluent_kafka.Consumer, chosen: CaptureSettings, end: int) -> int | None:
     found: bytes | None = None
     deadline = time.monotonic() + READ_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -75,6 +87,8 @@ def _last_position(consumer: confluent_kafka.Consumer, chosen: CaptureSettings) 
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
+                if (message.offset() or 0) < end:
+                    continue
                 return None if found is None else _parsed(found, chosen)
             raise KafkaException(error)
         if message.key() == chosen.name.encode():

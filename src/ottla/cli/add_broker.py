@@ -6,7 +6,7 @@ a controller, joins the quorum. It holds nothing until replicas are moved to it,
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -24,7 +24,7 @@ from ottla.cli.plan_view import carried_out_text, gain_text, plan_document, show
 from ottla.cli.reassign import Throttle
 from ottla.cli.rebalance import COPIES_MAX, Wanted, rebalance_plan
 from ottla.client.admin import Admin
-from ottla.client.cluster_states import BrokerState
+from ottla.client.cluster_states import BrokerState, QuorumState
 
 EXAMPLES: Final = examples(
     ("how to start one; waits for it, then offers it its share", "ottla cluster add"),
@@ -53,7 +53,9 @@ def add(
         admin = connection.admin()
         known = admin.describe_members().brokers
         if broker_id not in {broker.id for broker in known}:
-            say(f"start it so, at an address that the others can reach:\n  {start_command(known, broker_id)}")
+            say("start it so, at an address that the others can reach, with whatever else your nodes are given:")
+            node_id = next_id(known, admin.describe_quorum()) if broker_id is None else broker_id
+            say(f"  {start_command(known, node_id)}")
         joined = wait_joined(admin, {broker.id for broker in known}, broker_id, timeout_s)
         role = role_text(admin.describe_quorum(), joined.id)
         if not as_json:
@@ -68,11 +70,16 @@ def add(
         done(f"rebalanced: {carried_out_text(plan)}")
 
 
-def start_command(known: Iterable[BrokerState], broker_id: NodeId | None) -> str:
+def next_id(known: Iterable[BrokerState], quorum: QuorumState) -> NodeId:
+    """Nobody's yet: controllers that are no brokers have ids, too."""
+    return max([*(broker.id for broker in known), *(voter.id for voter in quorum.voters)], default=0) + 1
+
+
+def start_command(known: Sequence[BrokerState], node_id: NodeId) -> str:
     servers = ",".join(f"{broker.host}:{broker.port}" for broker in known if not broker.is_fenced)
-    node_id = max((broker.id for broker in known), default=0) + 1 if broker_id is None else broker_id
+    rack = " --config broker.rack=RACK" if any(broker.rack is not None for broker in known) else ""
     return (
-        f"ottla up --data ottla-data-{node_id} --port {9091 + node_id} --config node.id={node_id} "
+        f"ottla up --data ottla-data-{node_id} --port {9091 + node_id} --config node.id={node_id}{rack} "
         f"--config controller.quorum.auto.join.enable=true --config controller.quorum.bootstrap.servers={servers}"
     )
 

@@ -12,10 +12,11 @@ from typing import Final
 from ottla.base.types import NodeId, TopicPartition
 from ottla.cli.output import counted
 from ottla.client.admin import Admin
-from ottla.client.cluster_states import BrokerState, QuorumState, Reassignment
+from ottla.client.cluster_states import BrokerState, QuorumReplica, QuorumState, Reassignment
 from ottla.client.topics import PartitionInfo
 
 MIN_IN_SYNC: Final = "min.insync.replicas"
+VOTER_SILENCE_MS_MAX: Final = 2_000  # Voters ask the leader for more twice a second.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ class ClusterState:
     @property
     def fenced(self) -> list[NodeId]:
         return [broker.id for broker in self.brokers if broker.is_fenced]
+
+    @property
+    def silent_voters(self) -> list[QuorumReplica]:
+        """Those that do not follow the quorum's leader, but for brokers that are down: a controller alone is no broker."""
+        return [
+            voter
+            for voter in self.quorum.voters
+            if voter.id not in self.fenced
+            and (voter.caught_up_ms_ago is None or voter.caught_up_ms_ago > VOTER_SILENCE_MS_MAX)
+        ]
 
     @property
     def racks(self) -> list[str]:
@@ -107,6 +118,8 @@ def _broker_troubles(state: ClusterState) -> Sequence[str]:
         told.append("the quorum has no leader, nothing can be changed")
     if state.fenced:
         told.append(f"{'broker' if len(state.fenced) == 1 else 'brokers'} {listed(state.fenced)} down")
+    if silent := [voter.id for voter in state.silent_voters]:
+        told.append(f"{'voter' if len(silent) == 1 else 'voters'} {listed(silent)} silent")
     return told
 
 

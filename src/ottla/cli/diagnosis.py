@@ -19,7 +19,6 @@ from ottla.client.cluster_states import LogDirectory
 
 DISK_WARNING: Final = 0.8
 DISK_CRITICAL: Final = 0.95
-VOTER_LAG_MS_MAX: Final = 10_000
 LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 NOWHERE: Final = frozenset({"0.0.0.0", "::"})
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
@@ -270,21 +269,18 @@ def quorum_findings(evidence: Evidence) -> Iterator[Finding]:
             evidence=(f"voters: {listed([voter.id for voter in quorum.voters])}",),
             fix=("let others join: restart them with controller.quorum.auto.join.enable=true",),
         )
-    for voter in quorum.voters:
-        if voter.id in evidence.state.fenced:  # Told already.
-            continue
-        if voter.caught_up_ms_ago is None or voter.caught_up_ms_ago > VOTER_LAG_MS_MAX:
-            since = "never" if voter.caught_up_ms_ago is None else f"{duration_text(voter.caught_up_ms_ago / 1000)} ago"
-            yield Finding(
-                kind="voter-behind",
-                severity=Severity.WARNING,
-                what=f"voter {voter.id} does not follow the quorum's leader",
-                evidence=(f"{voter.lag:,} records behind, last caught up {since}",),
-                fix=(
-                    "start it again, or look at its network and disk",
-                    f"if it is gone for good: `ottla cluster decommission {voter.id}`",
-                ),
-            )
+    for voter in evidence.state.silent_voters:
+        since = "never" if voter.caught_up_ms_ago is None else f"{duration_text(voter.caught_up_ms_ago / 1000)} ago"
+        yield Finding(
+            kind="voter-behind",
+            severity=Severity.WARNING,
+            what=f"voter {voter.id} does not follow the quorum's leader",
+            evidence=(f"{voter.lag:,} records behind, last caught up {since}",),
+            fix=(
+                "start it again, or look at its network and disk",
+                f"if it is gone for good: `ottla cluster decommission {voter.id}`",
+            ),
+        )
 
 
 def listener_findings(evidence: Evidence) -> Iterator[Finding]:

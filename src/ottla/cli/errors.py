@@ -23,6 +23,7 @@ ADVICE: Final = {
     "TOPIC_ALREADY_EXISTS": "--if-not-exists accepts it",
     "INVALID_PARTITIONS": "partitions can only grow",
     "INVALID_REPLICATION_FACTOR": "`ottla cluster describe` shows the brokers",
+    "NOT_LEADER_OR_FOLLOWER": "nobody leads: does a majority of the controllers run?",
     "GROUP_ID_NOT_FOUND": "`ottla group list` shows what there is",
     "NON_EMPTY_GROUP": "stop its consumers first: `ottla group describe GROUP` shows them",
     "GROUP_SUBSCRIBED_TO_TOPIC": "stop its consumers first: `ottla group describe GROUP` shows them",
@@ -64,6 +65,7 @@ def refused(code: str, words: str) -> str:
 def no_answer(servers: str) -> Failure:
     """Something listens there, so starting a broker is not the advice."""
     return Failure(
-        f"no answer from {servers}: is it a Kafka listener, and can its advertised address be reached from here?",
+        f"no answer from {servers}: is it a Kafka listener, can its advertised address be reached from here, and does a "
+        "majority of the cluster's controllers run?",
         exit_code=UNREACHABLE,
     )

@@ -67,6 +67,8 @@ def reset(
     as_json: AsJson = False,
 ) -> None:
     """Move a group's committed offsets. Shows what would change; --execute does it. The group must have no members."""
+    if not group:
+        raise typer.BadParameter("a group has a name", param_hint="GROUP")
     timestamp_ms = timestamp_of(to_timestamp, by_duration)
     if [to_earliest, to_latest, to_offset is not None, timestamp_ms is not None, shift_by is not None].count(True) != 1:
         raise typer.BadParameter(

@@ -67,7 +67,12 @@ def carry_out(admin: Admin, assignment: Assignment, *, throttle_bytes: int | Non
         }
         set_throttles(admin, copying, throttle_bytes)
     if changes:
-        admin.alter_reassignments(changes)
+        try:
+            admin.alter_reassignments(changes)
+        except ClientError:
+            if throttle_bytes is not None and not admin.list_reassignments():
+                remove_throttles(admin)  # Of a plan that was refused; nobody would think of them later.
+            raise
     if wait:
         wait_moved(admin, assignment)
         finish(admin, assignment)

@@ -51,7 +51,10 @@ class AppendResult(NamedTuple):
 
 
 class AppendableLog(ReadableLog):
-    __slots__ = ("_flush_messages", "_is_append_time", "_limits", "_roll_after_ms", "_unsynced_directories")
+    __slots__ = (
+        "_flush_messages", "_index_entries_max", "_is_append_time", "_limits", "_roll_after_ms",
+        "_unsynced_directories",
+    )  # fmt: skip
 
     _unsynced_directories: tuple[str, ...]  # With names of new files in them.
 
@@ -62,6 +65,7 @@ class AppendableLog(ReadableLog):
         self._is_append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         self._flush_messages = config.flush_messages
         self._roll_after_ms = config.roll_after_ms - config.segment_jitter_ms
+        self._index_entries_max = config.segment_index_bytes // INDEX_ENTRY_BYTES
         self._advance_end(self.log_end_offset)
 
     def append_as_leader(self, batch: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendResult:
@@ -182,24 +186,22 @@ class AppendableLog(ReadableLog):
             self.epochs.truncate_end(self.log_end_offset)  # We led in it, and wrote nothing.
         segment = self.segments.active
         last = found[-1]
-        position = segment.write(data[: last.position + last.header.size_bytes])
+        position = segment.write(data[: last.position + len(last.view)])
         if position == 0:
             segment.first_append_ms = now_ms
         for batch in found:
             header = batch.header
-            if header.base_offset != self.log_end_offset:
+            base_offset, last_offset = header.base_offset, header.last_offset
+            if base_offset != self.log_end_offset:
                 segment.forget_recent()
             segment.index_batch(
-                position + batch.position,
-                header.size_bytes,
-                header.base_offset,
-                header.last_offset,
-                header.max_timestamp,
+                position + batch.position, len(batch.view), base_offset, last_offset, header.max_timestamp
             )
-            self._advance_end(header.next_offset)
+            self._advance_end(last_offset + 1)
             if header.partition_leader_epoch > self.epochs.latest_epoch:
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self._apply_replicated(header, batch.view)
+                self.epochs.assign(header.partition_leader_epoch, base_offset)
+            if header.producer_id >= 0:
+                self._apply_replicated(header, batch.view)
         return self.log_end_offset
 
     def should_roll_before(self, data: memoryview, now_ms: TimestampMs) -> bool:
@@ -236,12 +238,11 @@ class AppendableLog(ReadableLog):
         size = segment.size
         if size == 0:
             return False
-        config = self.config
         return (
-            size + incoming_bytes > config.segment_bytes
+            size + incoming_bytes > self.config.segment_bytes
             or now_ms - segment.first_append_ms > self._roll_after_ms
             or self.log_end_offset - segment.base_offset > _RELATIVE_OFFSET_FULL
-            or segment.index_entry_count >= config.segment_index_bytes // INDEX_ENTRY_BYTES
+            or segment.index_entry_count >= self._index_entries_max
         )
 
     def prepare_roll(self) -> Segment:
@@ -273,14 +274,15 @@ class AppendableLog(ReadableLog):
 
 def _check_replicated(found: list[Batch], next_offset: Offset, epoch: LeaderEpoch) -> None:
     for batch in found:
-        base_offset = batch.header.base_offset
+        header = batch.header
+        base_offset = header.base_offset
         if not is_crc_valid(batch.view):
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the leader sent a rotten batch at offset {base_offset}")
-        if base_offset < next_offset or batch.header.last_offset_delta < 0:
+        if base_offset < next_offset or header.last_offset_delta < 0:
             raise ApiError(
                 ErrorCode.INVALID_RECORD, f"the leader sent offset {base_offset} where {next_offset} is next"
             )
-        if batch.header.partition_leader_epoch < epoch:
-            reason = f"the leader sent epoch {batch.header.partition_leader_epoch} behind epoch {epoch}"
+        if header.partition_leader_epoch < epoch:
+            reason = f"the leader sent epoch {header.partition_leader_epoch} behind epoch {epoch}"
             raise ApiError(ErrorCode.INVALID_RECORD, reason)
-        next_offset, epoch = batch.header.next_offset, batch.header.partition_leader_epoch
+        next_offset, epoch = header.next_offset, header.partition_leader_epoch

@@ -5,6 +5,7 @@ A delta is net: a topic that came and went in between is not in it. Lists keep t
 
 from ottla.base.types import NodeId, TopicPartition
 from ottla.metadata.image_parts import ConfigResource, TopicImage
+from ottla.metadata.scram import ScramIdentity
 
 
 class MetadataDelta:
@@ -18,6 +19,7 @@ class MetadataDelta:
         "features_changed",
         "partitions_changed",
         "producer_ids_changed",
+        "scram_changed",
         "unclean_elections",
     )
 
@@ -30,6 +32,7 @@ class MetadataDelta:
         self.brokers_changed: dict[NodeId, None] = {}
         self.features_changed = False
         self.producer_ids_changed = False
+        self.scram_changed: dict[ScramIdentity, None] = {}
         self.unclean_elections: list[TopicPartition] = []
         """Whose new leader may lack committed records. Not known of what a snapshot stands for."""
 
@@ -52,6 +55,7 @@ class MetadataDelta:
             or self.brokers_changed
             or self.features_changed
             or self.producer_ids_changed
+            or self.scram_changed
         )
 
     def on_topic_created(self, topic: TopicImage) -> None:

@@ -28,6 +28,7 @@ from ottla.metadata.image_parts import (
 )
 from ottla.metadata.records import MetadataRecord
 from ottla.metadata.replica_index import PartitionKey, ReplicaIndex
+from ottla.metadata.scram import ScramCredential, ScramIdentity, ScramMechanism
 from ottla.metadata.topic_names import collision_key
 from ottla.wire import api
 
@@ -58,6 +59,7 @@ class MetadataImage:
         "features",
         "next_producer_id",
         "offset",
+        "scram_credentials",
         "timestamp_ms",
         "topics",
         "topics_by_id",
@@ -71,6 +73,7 @@ class MetadataImage:
         self.controllers: dict[NodeId, ControllerImage] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.scram_credentials: dict[ScramIdentity, ScramCredential] = {}
         self.offset: Offset = -1
         """Of the last record replayed; also the epoch of the finalized features."""
         self.epoch: LeaderEpoch = 0
@@ -91,6 +94,7 @@ class MetadataImage:
         twin.controllers = self.controllers.copy()
         twin.features = self.features.copy()
         twin.next_producer_id = self.next_producer_id
+        twin.scram_credentials = self.scram_credentials.copy()
         twin.offset, twin.epoch, twin.timestamp_ms = self.offset, self.epoch, self.timestamp_ms
         return twin
 
@@ -256,6 +260,19 @@ class MetadataImage:
         self.next_producer_id = record.next_producer_id
         self._delta.producer_ids_changed = True
 
+    def _replay_scram_credential(self, record: api.UserScramCredentialRecord) -> None:
+        identity = ScramIdentity(record.name, ScramMechanism(record.mechanism))
+        self.scram_credentials[identity] = ScramCredential(
+            salt=record.salt, stored_key=record.stored_key, server_key=record.server_key, iterations=record.iterations
+        )
+        self._delta.scram_changed[identity] = None
+
+    def _replay_remove_scram_credential(self, record: api.RemoveUserScramCredentialRecord) -> None:
+        identity = ScramIdentity(record.name, ScramMechanism(record.mechanism))
+        invariant(identity in self.scram_credentials, "a removed credential exists", identity=identity)
+        del self.scram_credentials[identity]
+        self._delta.scram_changed[identity] = None
+
     def _replay_register_broker(self, record: api.RegisterBrokerRecord) -> None:
         self._put_broker(
             BrokerImage(
@@ -352,6 +369,8 @@ _REPLAY: Final[dict[str, Callable[[MetadataImage, Any], None]]] = {
     "ConfigRecord": MetadataImage._replay_config,
     "FeatureLevelRecord": MetadataImage._replay_feature_level,
     "ProducerIdsRecord": MetadataImage._replay_producer_ids,
+    "UserScramCredentialRecord": MetadataImage._replay_scram_credential,
+    "RemoveUserScramCredentialRecord": MetadataImage._replay_remove_scram_credential,
     "RegisterBrokerRecord": MetadataImage._replay_register_broker,
     "UnregisterBrokerRecord": MetadataImage._replay_unregister_broker,
     "BrokerRegistrationChangeRecord": MetadataImage._replay_broker_change,

@@ -29,6 +29,7 @@ def difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
     delta.brokers_changed = _changed_keys(old.brokers, new.brokers)
     delta.features_changed = old.features != new.features
     delta.producer_ids_changed = old.next_producer_id != new.next_producer_id
+    delta.scram_changed = _changed_keys(old.scram_credentials, new.scram_credentials)
     return delta
 
 

@@ -1,7 +1,7 @@
 """An image written out as records: replaying them into an empty image gives the same image. Snapshots hold these.
 
 The order is Kafka's: features (metadata.version first), brokers, controllers, topics with their partitions,
-configurations, producer ids.
+configurations, producer ids, SCRAM credentials.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ottla.metadata.features import METADATA_VERSION
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import BrokerImage, ControllerImage, PartitionImage, TopicImage
 from ottla.metadata.records import MetadataRecord
+from ottla.metadata.scram import ScramCredential, ScramIdentity
 from ottla.wire import api
 
 
@@ -31,6 +32,19 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield api.ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
     if image.next_producer_id > 0:
         yield api.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for identity, credential in image.scram_credentials.items():
+        yield scram_record(identity, credential)
+
+
+def scram_record(identity: ScramIdentity, credential: ScramCredential) -> api.UserScramCredentialRecord:
+    return api.UserScramCredentialRecord(
+        name=identity.user,
+        mechanism=identity.mechanism,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
 
 
 def _partition_record(topic: TopicImage, number: int, partition: PartitionImage) -> api.PartitionRecord:

@@ -28,11 +28,13 @@ _RECORD_TYPES: Final[dict[int, tuple[str, int]]] = {
     7: ("FenceBrokerRecord", 0),
     8: ("UnfenceBrokerRecord", 0),
     9: ("RemoveTopicRecord", 0),
+    11: ("UserScramCredentialRecord", 0),
     12: ("FeatureLevelRecord", 0),
     15: ("ProducerIdsRecord", 0),
     17: ("BrokerRegistrationChangeRecord", 2),
     20: ("NoOpRecord", 0),
     21: ("ZkMigrationStateRecord", 0),
+    22: ("RemoveUserScramCredentialRecord", 0),
     27: ("RegisterControllerRecord", 0),
     28: ("ClearElrRecord", 0),
 }

@@ -163,20 +163,17 @@ class AppendablePartition(CommittingPartition):
         if self._append_busy:
             turn = self._queue_up()
         else:
-            if not self._must_prepare_copy(data):
-                return self._copy_now(data, leader_epoch)
+            now_ms = self._clock.now_ms()
+            if len(data) <= self.log.config.segment_bytes and not self.log.should_roll_before(data, now_ms):
+                return self._copy_now(data, leader_epoch, now_ms)
             self._append_busy = True
         return self._spawn_in_turn(turn, lambda: self._copy_prepared(data, leader_epoch))
 
-    def _must_prepare_copy(self, data: memoryview) -> bool:
-        log = self.log
-        return len(data) > log.config.segment_bytes or log.should_roll_before(data, self._clock.now_ms())
-
-    def _copy_now(self, data: memoryview, leader_epoch: LeaderEpoch) -> Offset:
+    def _copy_now(self, data: memoryview, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> Offset:
         self.require_following(leader_epoch)
         self._require_writable()
         try:
-            end_offset = self.log.append_as_follower(data, now_ms=self._clock.now_ms())
+            end_offset = self.log.append_as_follower(data, now_ms=now_ms)
         except OSError as error:
             raise self._storage_failed(error) from error
         if self._flushes:
@@ -190,7 +187,7 @@ class AppendablePartition(CommittingPartition):
                 self.require_following(leader_epoch)
                 log.skip_gap_before(piece)
                 await self._roll()
-            self._copy_now(piece, leader_epoch)
+            self._copy_now(piece, leader_epoch, self._clock.now_ms())
         return log.log_end_offset
 
     def require_following(self, leader_epoch: LeaderEpoch) -> None:

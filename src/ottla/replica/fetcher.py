@@ -181,9 +181,10 @@ class Fetcher:
         else:
             changed = list(self._changed)
         self._changed.clear()
-        for followed in [one for one in changed if not one.partition.is_durable()]:
-            changed.remove(followed)  # What we ask for is what we have, durably.
-            self._back_off(followed)
+        for followed in tuple(changed):
+            if not followed.partition.is_durable():
+                changed.remove(followed)  # What we ask for is what we have, durably.
+                self._back_off(followed)
         wait_ms = min(self._settings.wait_max_ms, int(self._rest_seconds() * 1000) + 1)
         return self._session.request(changed, self._broker_epoch(), wait_ms)
 
@@ -201,10 +202,9 @@ class Fetcher:
             self._is_waiting = self._is_given_up = False
 
     def _require_answer(self, response: api.FetchResponse) -> None:
-        code = ErrorCode(response.error_code)
-        if code is not ErrorCode.NONE:
+        if response.error_code:
             self._session.on_answer(response)
-            raise ApiError(code, f"node {self.leader_id} refused a fetch")
+            raise ApiError(ErrorCode(response.error_code), f"node {self.leader_id} refused a fetch")
 
     def _restart_session(self) -> None:
         self._session.reset()
@@ -232,9 +232,10 @@ class Fetcher:
 
     def _rest_seconds(self) -> float:
         """How long the next one still rests; no fetch waits longer."""
+        if not self._resting:
+            return self._settings.wait_max_ms / 1000
         now = asyncio.get_running_loop().time()
-        waits = (max(one.retry_at - now, 0.0) for one in self._resting)
-        return min(waits, default=self._settings.wait_max_ms / 1000)
+        return min(max(one.retry_at - now, 0.0) for one in self._resting)
 
     def _back_off(self, followed: Followed) -> None:
         followed.backoff_seconds = self._longer(followed.backoff_seconds)

@@ -80,7 +80,8 @@ class LeaderSession:
     def request(self, changed: Iterable[Followed], broker_epoch: int, max_wait_ms: int) -> api.FetchRequest:
         topics: dict[TopicId, list[api.FetchRequest.FetchPartition]] = {}
         for followed in changed:
-            self._forgotten.pop(followed.key, None)
+            if self._forgotten:
+                self._forgotten.pop(followed.key, None)
             topic_id, number = followed.key
             topics.setdefault(topic_id, []).append(self._fetch_of(followed, number))
         return api.FetchRequest(
@@ -109,11 +110,12 @@ class LeaderSession:
             last_fetched_epoch=log.last_record_epoch,
             log_start_offset=log.log_start_offset,
             partition_max_bytes=size_max if throttle is None else min(size_max, throttle.piece_bytes_max),
-            replica_directory_id=followed.partition.storage.directory.directory_id,
             high_watermark=followed.partition.high_watermark,
         )
 
     def _take_forgotten(self) -> list[api.FetchRequest.ForgottenTopic]:
+        if not self._forgotten:
+            return []
         topics: dict[TopicId, list[int]] = {}
         if not self.is_new:
             for topic_id, number in self._forgotten:

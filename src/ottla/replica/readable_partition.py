@@ -8,7 +8,8 @@ Appending builds on this (appendable_partition), then upkeep and the roles of a 
 """
 
 import asyncio
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -87,13 +88,13 @@ class ReadablePartition:
         """Up to where (exclusive) readers of committed data may read: every transaction before it is decided."""
         return self.log.last_stable_offset(self.high_watermark)
 
-    async def read(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> LogSlice:
+    def read(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> Coroutine[Any, Any, LogSlice]:
         """What consumers may see from `offset` on. A look-up that needs the disk runs in a worker."""
-        return await self._read(offset, max_bytes, self.high_watermark, min_one_batch=min_one_batch)
+        return self._read(offset, max_bytes, self.high_watermark, min_one_batch=min_one_batch)
 
-    async def read_to_end(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> LogSlice:
+    def read_to_end(self, offset: Offset, max_bytes: int, *, min_one_batch: bool) -> Coroutine[Any, Any, LogSlice]:
         """What followers copy: committed or not."""
-        return await self._read(offset, max_bytes, self.log.log_end_offset, min_one_batch=min_one_batch)
+        return self._read(offset, max_bytes, self.log.log_end_offset, min_one_batch=min_one_batch)
 
     async def _read(self, offset: Offset, max_bytes: int, end: Offset, *, min_one_batch: bool) -> LogSlice:
         log = self.log
@@ -132,7 +133,10 @@ class ReadablePartition:
     def divergence(self, last_epoch: LeaderEpoch, end_offset: Offset) -> EpochEnd | None:
         """Where this log and one that ends at `end_offset`, written last in `last_epoch`, part ways at the latest; None
         where the other is a prefix of this one (KIP-595)."""
-        known = self.log.end_offset_for_epoch(last_epoch)
+        log = self.log
+        if last_epoch == log.epochs.latest_epoch and end_offset <= log.log_end_offset:
+            return None  # As a rule.
+        known = log.end_offset_for_epoch(last_epoch)
         if known.epoch == NO_EPOCH:
             reason = f"{self.topic_partition} knows nothing of leader epoch {last_epoch}"
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, reason)

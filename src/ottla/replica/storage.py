@@ -20,6 +20,7 @@ from ottla.log.directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 1.0
+TELL_AGAIN_SECONDS: Final = 60.0
 ROOM_FILE_NAME: Final = "room"
 ROOM_BYTES: Final = 256 << 10  # A disk with less is as good as full.
 INSPECTIONS_MAX: Final = 2
@@ -45,6 +46,8 @@ class Storage:
         self._clock = clock
         self._refusal: str | None = None
         self._retry_at: float | None = None
+        self._told: tuple[str, float] | None = None
+        """What the log was told last, and when: a full disk is tried every second and need not be told of as often."""
         self.cut_record_count = 0
         """Cut off because a leader has something else there; after an unclean election committed ones may be among them."""
         self.lost_record_count = 0
@@ -66,7 +69,6 @@ class Storage:
     def refusal(self) -> str | None:
         """Why writes are refused now, or None."""
         if self._refusal is not None and self._retry_at is not None and self._clock.monotonic() >= self._retry_at:
-            logger.info("log directory is tried again", extra={"directory": self.path})
             self._refusal = None
         return self._refusal
 
@@ -112,7 +114,7 @@ class Storage:
     def on_room(self) -> None:
         if self.is_full:
             logger.info("log directory %s has room again", self.path)
-            self._refusal = None
+            self._refusal = self._told = None
             self.on_changed()
 
     def on_sync_error(self, error: OSError) -> None:
@@ -122,5 +124,11 @@ class Storage:
     def _refuse(self, reason: str) -> None:
         before, self._refusal = self._refusal, reason
         if before != reason:
-            logger.error("log directory refuses writes: %s", reason)
+            self._tell(reason)
             self.on_changed()
+
+    def _tell(self, reason: str) -> None:
+        now = self._clock.monotonic()
+        if self._told is None or self._told[0] != reason or now - self._told[1] >= TELL_AGAIN_SECONDS:
+            self._told = (reason, now)
+            logger.error("log directory refuses writes: %s", reason)

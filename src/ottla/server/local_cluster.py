@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
+from ottla.log import meta_properties
 from ottla.server.settings import PORT_MAX
 
 REPLICAS_MAX: Final = 3
@@ -70,6 +72,14 @@ def run_local_cluster(
     return 0 if is_stopping else EXIT_FAILED
 
 
+def servers_to_join(number: int, node_count: int, data: str, host: str, port: int) -> str | None:
+    """Those that are there already: a first node whose disk was lost must not found a second cluster."""
+    others = [other for other in range(node_count) if other != number]
+    joined = [other for other in others if Path(data, f"node-{other + 1}", meta_properties.FILE_NAME).exists()]
+    servers = joined or ([0] if number > 0 else [])
+    return ",".join(f"{host}:{port + other}" for other in servers) or None
+
+
 def setting_for_node(setting: str, number: int) -> str:
     """Nodes of one machine cannot share a port: each takes the one behind that of the node before."""
     name, _, value = setting.partition("=")
@@ -79,7 +89,7 @@ def setting_for_node(setting: str, number: int) -> str:
 def _command(
     number: int, node_count: int, *, data: str, host: str, port: int, config: Sequence[str], log_level: str
 ) -> list[str]:
-    settings = settings_of_node(number + 1, node_count, None if number == 0 else f"{host}:{port}")
+    settings = settings_of_node(number + 1, node_count, servers_to_join(number, node_count, data, host, port))
     command = [sys.executable, "-m", "ottla.server", "up", "--data", f"{data}/node-{number + 1}", "--host", host]
     command += ["--port", str(port + number), "--log-level", log_level]
     for setting in (*(f"{name}={value}" for name, value in settings.items()), *config):

@@ -75,21 +75,21 @@ class PeerConnections:
         for connection in tuple(self._lanes.values()):
             connection.end(unanswered, "this node is stopping")
 
-    def _address(self, node_id: NodeId) -> Address:
+    def _address(self, node_id: NodeId) -> tuple[str, int]:
         if self._is_closed:
             raise unanswered("this node is stopping")
         address = self._address_of(node_id)
         if address is None:
             raise unanswered(f"the address of node {node_id} is not known")
-        return Address(*address)
+        return address
 
-    def _connection(self, lane: _Lane, address: Address) -> PeerConnection:
+    def _connection(self, lane: _Lane, address: tuple[str, int]) -> PeerConnection:
         connection = self._lanes.get(lane)
         if connection is not None and connection.address != address:
-            connection.end(unanswered, f"node {lane[0]} is at {address} now")
+            connection.end(unanswered, f"node {lane[0]} is at {Address(*address)} now")
             connection = None
         if connection is None:
-            connection = self._lanes[lane] = self._open(address, lambda: self._forget(lane))
+            connection = self._lanes[lane] = self._open(Address(*address), lambda: self._forget(lane))
         return connection
 
     def _forget(self, lane: _Lane) -> None:

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from ottla.base.disk import File
+from ottla.base.disk import Buffer, File
 from ottla.base.workers import Workers
-from ottla.broker.request import Parts
+from ottla.broker.request import Part, Parts
 from ottla.log.partition_log import LogSlice
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory
@@ -40,32 +40,32 @@ def _too_short(file: File) -> OSError:
     return OSError(errno.EIO, f"segment file {file.path} is shorter than its index says")
 
 
-class _Region:
-    """What is left to send of a slice of a segment file."""
+def _is_sendable(region: LogSlice) -> bool:
+    """Whether the next step of the transfer would not wait for the disk."""
+    if region.is_recent:
+        return True
+    return _file_of(region).is_cached(region.position, min(region.size, SENDFILE_BYTES_MAX))
 
-    __slots__ = ("file", "is_cached", "position", "size")
 
-    def __init__(self, records: LogSlice) -> None:
-        assert records.file is not None
-        self.file: File = records.file
-        self.position = records.position
-        self.size = records.size
-        self.is_cached = records.is_recent
+def _file_of(region: LogSlice) -> File:
+    assert region.file is not None
+    return region.file
 
-    def is_sendable(self) -> bool:
-        """Whether the next step of the transfer would not wait for the disk."""
-        return self.is_cached or self.file.is_cached(self.position, min(self.size, SENDFILE_BYTES_MAX))
 
-    def read(self) -> bytes:
-        """Blocking; run by a worker. The bytes of the next step: pages might be gone again before the loop sends them."""
-        data = self.file.pread(min(self.size, SENDFILE_BYTES_MAX), self.position)
-        if not data:
-            raise _too_short(self.file)
-        return data
+def _read_step(region: LogSlice) -> bytes:
+    """Blocking; run by a worker. The bytes of the next step: pages might be gone again before the loop sends them."""
+    file = _file_of(region)
+    data = file.pread(min(region.size, SENDFILE_BYTES_MAX), region.position)
+    if not data:
+        raise _too_short(file)
+    return data
 
-    def advance(self, count: int) -> None:
-        self.position += count
-        self.size -= count
+
+def _after(part: Part, count: int) -> Part:
+    """What is left of it behind `count` bytes."""
+    if isinstance(part, LogSlice):
+        return part._replace(position=part.position + count, size=part.size - count)
+    return memoryview(part)[count:]
 
 
 class SocketTransport:
@@ -89,7 +89,7 @@ class SocketTransport:
         self._memory = memory
         self._turn_end = turn_end
         self._connection: Connection | None = None
-        self._output: deque[memoryview | _Region] = deque()
+        self._output: deque[Part] = deque()
         self._backlog_bytes = 0
         self._reading = False
         self._writer_armed = False
@@ -183,28 +183,22 @@ class SocketTransport:
         if self._closed:
             return
         for part in parts:
-            if isinstance(part, LogSlice):
-                self._queue(_Region(part), part.size)
-            elif part:  # An empty part would never be sent.
-                self._queue(memoryview(part), len(part))
+            size = part.size if isinstance(part, LogSlice) else len(part)
+            if size:  # An empty part would never be sent.
+                self._output.append(part)
+                self._backlog_bytes += size
         if not self._corked and not self._writer_armed and self._reading_cold is None:
             self._flush()
-
-    def _queue(self, part: "memoryview | _Region", size: int) -> None:
-        self._output.append(part)
-        self._backlog_bytes += size
 
     def _flush(self) -> None:
         output = self._output
         try:
             while output:
                 head = output[0]
-                if isinstance(head, memoryview):
+                if not isinstance(head, LogSlice):
                     sent = self._send_joined()
-                elif head.is_sendable():
-                    sent = os.sendfile(self._fd, head.file.fileno(), head.position, min(head.size, SENDFILE_BYTES_MAX))
-                    if sent == 0:
-                        raise _too_short(head.file)
+                elif _is_sendable(head):
+                    sent = self._send_region(head)
                 else:
                     self._read_cold(head)
                     return
@@ -221,39 +215,46 @@ class SocketTransport:
             self._writer_armed = False
             self._loop.remove_writer(self._fd)
 
+    def _send_region(self, region: LogSlice) -> int:
+        file = _file_of(region)
+        sent = os.sendfile(self._fd, file.fileno(), region.position, min(region.size, SENDFILE_BYTES_MAX))
+        if sent == 0:
+            raise _too_short(file)
+        return sent
+
     def _send_joined(self) -> int:
         """Sends the leading buffers, small file regions read into memory, in one call."""
-        buffers: list[memoryview | bytes] = []
+        buffers: list[Buffer] = []
         size = 0
-        more = False
+        more = 0
         for part in self._output:
             if len(buffers) == BUFFERS_PER_SEND_MAX:
-                more = True
+                more = _MSG_MORE
                 break
-            if isinstance(part, memoryview):
+            if not isinstance(part, LogSlice):
                 buffers.append(part)
                 size += len(part)
-            elif size + part.size <= JOINED_BYTES_MAX and part.is_sendable():
-                buffers.append(part.file.pread(part.size, part.position))
+            elif size + part.size <= JOINED_BYTES_MAX and _is_sendable(part):
+                buffers.append(_file_of(part).pread(part.size, part.position))
                 size += part.size
             else:
-                more = True
+                more = _MSG_MORE
                 break
         if len(buffers) == 1:
-            return self._sock.send(buffers[0], _MSG_MORE if more else 0)
-        return self._sock.sendmsg(buffers, (), _MSG_MORE if more else 0)
+            return self._sock.send(buffers[0], more)
+        return self._sock.sendmsg(buffers, (), more)
 
     def _consume(self, sent: int) -> None:
-        self._backlog_bytes -= sent
         output = self._output
+        self._backlog_bytes -= sent
+        if self._backlog_bytes == 0:  # As a rule.
+            output.clear()
+            return
         while sent:
             head = output[0]
-            size = len(head) if isinstance(head, memoryview) else head.size
+            size = head.size if isinstance(head, LogSlice) else len(head)
             if sent < size:
-                if isinstance(head, memoryview):
-                    output[0] = head[sent:]
-                else:
-                    head.advance(sent)
+                output[0] = _after(head, sent)
                 return
             output.popleft()
             sent -= size
@@ -268,27 +269,27 @@ class SocketTransport:
         if not self._closed and self._connection is not None:
             self._connection.on_room()
 
-    def _read_cold(self, region: _Region) -> None:
+    def _read_cold(self, region: LogSlice) -> None:
         if self._writer_armed:
             self._writer_armed = False
             self._loop.remove_writer(self._fd)
         self._reading_cold = self._loop.create_task(self._send_read(region), name="read from disk")
 
-    async def _send_read(self, region: _Region) -> None:
+    async def _send_read(self, region: LogSlice) -> None:
         try:
-            data = await self._workers.run(region.read)
+            data = await self._workers.run(_read_step, region)
         except OSError as error:
             self._reading_cold = None
-            logger.error("cannot read %s: %s", region.file.path, error)
+            logger.error("cannot read %s: %s", _file_of(region).path, error)
             self.close()
             return
         self._reading_cold = None
         if self._closed:
             return
-        region.advance(len(data))
-        if region.size == 0:
-            self._output.popleft()
-        self._output.appendleft(memoryview(data))
+        self._output.popleft()
+        if len(data) < region.size:
+            self._output.appendleft(_after(region, len(data)))
+        self._output.appendleft(data)
         self._on_writable()
 
     # -- closing -----------------------------------------------------------------------------------------------------
@@ -298,7 +299,7 @@ class SocketTransport:
         if self._writer_armed or self._reading_cold is not None:
             return
         with suppress(OSError):
-            while self._output and isinstance(self._output[0], memoryview):
+            while self._output and not isinstance(self._output[0], LogSlice):
                 self._consume(self._send_joined())
 
     def close(self) -> None:

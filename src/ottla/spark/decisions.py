@@ -39,6 +39,15 @@ UPDATE_TIMEOUT_MS: Final = 30_000
 
 _PARTITION: Final = TopicPartition(TOPIC, 0)
 _FETCH_BYTES: Final = 1 << 20
+_CREATION_PASSING: Final = frozenset(
+    {
+        NO_CONNECTION,
+        ErrorCode.NOT_CONTROLLER.name,
+        ErrorCode.REQUEST_TIMED_OUT.name,
+        ErrorCode.NETWORK_EXCEPTION.name,
+        ErrorCode.INVALID_REPLICATION_FACTOR.name,  # As long as a node is down that a replica would be on.
+    }
+)
 
 
 def transactional_prefix(query_id: str) -> str:
@@ -109,14 +118,13 @@ class DecisionLog:
     def __init__(self, connections: SinkConnections) -> None:
         self._connections = connections
         self._transactions = connections.transactions
-        check_version(connections.cluster)
+        check_version(connections.cluster, timeout_s=connections.options.max_block_ms / 1000)
         _create_topic(connections)
         self._reader = PartitionReader(
             connections.cluster,
             _PARTITION,
             read_committed=False,
             fetch_bytes=_FETCH_BYTES,
-            max_wait_ms=0,
             timeout_s=connections.options.delivery_timeout_ms / 1000,
         )
         self._table = DecisionTable()
@@ -124,13 +132,14 @@ class DecisionLog:
 
     def read(self, query_id: str) -> Decision | None:
         """The last that is known to be committed. Only in `update` nothing can be on its way."""
-        while True:
+        end = self._reader.end_offset()
+        while self._next_offset < end:
             fetched = self._reader.fetch(self._next_offset)
             for batch in fetched.batches:
                 self._table.take(batch)
-            self._next_offset = fetched.next_offset
-            if not fetched.batches or self._next_offset >= fetched.end_offset:
-                return self._table.of(query_id)
+            is_gap = not fetched.batches and fetched.end_offset >= end
+            self._next_offset = end if is_gap else fetched.next_offset
+        return self._table.of(query_id)
 
     def update(self, query_id: str, change: Callable[[Decision | None], Decision | None]) -> Decision | None:
         """Writes what `change` makes of the last decision, if that is another one. `ClientError`, one of `FENCED`, when
@@ -169,4 +178,4 @@ def _create_topic(connections: SinkConnections) -> None:
         if created.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise coded_error(created.error_code, f"creating the topic {TOPIC}", created.error_message)
 
-    patiently(ask, passing={NO_CONNECTION}, timeout_s=connections.options.max_block_ms / 1000)
+    patiently(ask, passing=_CREATION_PASSING, timeout_s=connections.options.max_block_ms / 1000)

@@ -51,8 +51,8 @@ def read_range(options: SourceOptions, schema: pa.Schema, wanted: OffsetRange) -
             if len(records):
                 yield rows.build(records)
             offset = fetched.next_offset
-        elif fetched.end_offset < wanted.end:
-            tell_lost(options, f"{wanted.partition} ends at {fetched.end_offset}, before {wanted.end}")
+        elif fetched.end_offset < wanted.end and (end := reader.end_offset()) < wanted.end:
+            tell_lost(options, f"{wanted.partition} ends at {end}, before {wanted.end}")
             return
 
 

@@ -24,6 +24,9 @@ _PASSED_OVER: Final = frozenset(
         "kafka.batch.size",
         "kafka.buffer.memory",
         "kafka.client.dns.lookup",
+        "kafka.compression.gzip.level",
+        "kafka.compression.lz4.level",
+        "kafka.compression.zstd.level",
         "kafka.connections.max.idle.ms",
         "kafka.linger.ms",
         "kafka.max.in.flight.requests.per.connection",
@@ -35,6 +38,8 @@ _PASSED_OVER: Final = frozenset(
         "kafka.retry.backoff.max.ms",
         "kafka.retry.backoff.ms",
         "kafka.send.buffer.bytes",
+        "kafka.socket.connection.setup.timeout.max.ms",
+        "kafka.socket.connection.setup.timeout.ms",
     }
 )
 

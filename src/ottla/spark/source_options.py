@@ -3,6 +3,7 @@
 Only what tunes Java's consumer is passed over: there is none here to tune.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +15,8 @@ from ottla.spark.options import OptionError, Options, json_object, one_of, whole
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+EARLIEST_OFFSET: Final = -2
+LATEST_OFFSET: Final = -1
 READ_COMMITTED: Final = "read_committed"
 GROUP_PREFIX: Final = "group:"
 TASK_BYTES_DEFAULT: Final = 128 << 20
@@ -27,8 +30,12 @@ _PASSED_OVER: Final = frozenset(
         "kafkaconsumer.polltimeoutms",
         "fetchoffset.numretries",
         "fetchoffset.retryintervalms",
+        "kafka.allow.auto.create.topics",
+        "kafka.auto.commit.interval.ms",
+        "kafka.check.crcs",
         "kafka.client.dns.lookup",
         "kafka.client.id",
+        "kafka.client.rack",
         "kafka.connections.max.idle.ms",
         "kafka.default.api.timeout.ms",
         "kafka.fetch.max.bytes",
@@ -44,10 +51,15 @@ _PASSED_OVER: Final = frozenset(
         "kafka.reconnect.backoff.ms",
         "kafka.request.timeout.ms",
         "kafka.retry.backoff.ms",
+        "kafka.retry.backoff.max.ms",
         "kafka.send.buffer.bytes",
+        "kafka.socket.connection.setup.timeout.max.ms",
+        "kafka.socket.connection.setup.timeout.ms",
         "kafka.session.timeout.ms",
     }
 )
+_UNIT_SECONDS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(rf"(?P<number>\d+)\s*(?P<unit>{'|'.join(_UNIT_SECONDS)})?")
 _NEEDS_REGISTRY: Final = frozenset({"avro", "protobuf"})
 
 
@@ -129,7 +141,7 @@ class SourceOptions:
             topics=topics,
             topic_pattern=topic_pattern,
             assigned=assigned,
-            starting=_bound(options, "starting", LATEST if streaming else EARLIEST),
+            starting=_starting(options, streaming=streaming),
             ending=_ending(options, streaming=streaming),
             unmatched_timestamp_is_latest=strategy == LATEST,
             max_offsets_per_trigger=options.count("maxOffsetsPerTrigger", None),
@@ -159,12 +171,31 @@ class SourceOptions:
 def _subscription(options: Options) -> tuple[tuple[str, ...], str, tuple[TopicPartition, ...]]:
     if sum(map(options.has, ("subscribe", "subscribePattern", "assign"))) != 1:
         raise OptionError("exactly one of the options subscribe, subscribePattern and assign is needed")
-    assigned = [
-        TopicPartition(topic, int(index))
-        for topic, indexes in json_object("assign", options.text("assign", "{}")).items()
-        for index in indexes
-    ]
-    return _names(options.text("subscribe")), options.text("subscribePattern"), tuple(assigned)
+    topics, pattern = _names(options.text("subscribe")), options.text("subscribePattern")
+    assigned = _assigned(options.text("assign", "{}"))
+    if not (topics or pattern or assigned):
+        raise OptionError("subscribe, subscribePattern or assign names no topic: nothing would be read")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise OptionError(f"subscribePattern={pattern} is not a regular expression: {error}") from None
+    return topics, pattern, assigned
+
+
+def _assigned(text: str) -> tuple[TopicPartition, ...]:
+    assigned: list[TopicPartition] = []
+    for topic, indexes in json_object("assign", text).items():
+        if not isinstance(indexes, list) or not all(type(index) is int and index >= 0 for index in indexes):
+            raise OptionError(f'assign: {{"{topic}": [0, 1]}} is the form')
+        assigned += [TopicPartition(topic, index) for index in indexes]
+    return tuple(assigned)
+
+
+def _starting(options: Options, *, streaming: bool) -> Bound:
+    starting = _bound(options, "starting", LATEST if streaming else EARLIEST)
+    if not streaming and (starting.rule == LATEST or LATEST_OFFSET in starting.offsets.values()):
+        raise OptionError("startingOffsets cannot be latest in a batch read: nothing is behind the end")
+    return starting
 
 
 def _ending(options: Options, *, streaming: bool) -> Bound:
@@ -174,6 +205,8 @@ def _ending(options: Options, *, streaming: bool) -> Bound:
     ending = _bound(options, "ending", LATEST)
     if ending.rule not in (LATEST, ""):
         raise OptionError(f"endingOffsets cannot be {ending.rule}")
+    if EARLIEST_OFFSET in ending.offsets.values():
+        raise OptionError(f"endingOffsets cannot be {EARLIEST} ({EARLIEST_OFFSET})")
     return ending
 
 
@@ -183,23 +216,34 @@ def _bound(options: Options, side: str, default: str) -> Bound:
     timestamp = options.text(f"{side}Timestamp")
     # The order in which the official connector lets one win over the other.
     if timestamp:
-        return Bound(timestamp_ms=whole_number(f"{side}Timestamp", timestamp))
+        return Bound(timestamp_ms=_at_least(f"{side}Timestamp", whole_number(f"{side}Timestamp", timestamp), 0))
     if each_timestamp:
-        return Bound(timestamps_ms=_by_partition(f"{side}OffsetsByTimestamp", each_timestamp))
+        return Bound(timestamps_ms=_by_partition(f"{side}OffsetsByTimestamp", each_timestamp, 0))
     if rule.lower() in (EARLIEST, LATEST):
         return Bound(rule=rule.lower())
-    if rule.startswith(GROUP_PREFIX):
+    if rule.startswith(GROUP_PREFIX) and rule != GROUP_PREFIX:
         return Bound(rule=rule)
-    return Bound(offsets=_by_partition(f"{side}Offsets", rule))
+    if not rule.lstrip().startswith("{"):
+        raise OptionError(f"{side}Offsets={rule}: earliest, latest, group:<name>, or JSON with an offset per partition")
+    return Bound(offsets=_by_partition(f"{side}Offsets", rule, EARLIEST_OFFSET))
 
 
-def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
+def _at_least(name: str, number: int, minimum: int) -> int:
+    if number < minimum:
+        raise OptionError(f"{name}: {number} is less than {minimum}")
+    return number
+
+
+def _by_partition(name: str, text: str, minimum: int) -> dict[TopicPartition, int]:
     found: dict[TopicPartition, int] = {}
     for topic, numbers in json_object(name, text).items():
         if not isinstance(numbers, dict):
             raise OptionError(f'{name}: {{"{topic}": {{"0": 23}}}} is the form')
         for index, number in numbers.items():
-            found[TopicPartition(topic, whole_number(name, index))] = whole_number(name, str(number))
+            place = TopicPartition(topic, whole_number(name, index))
+            found[place] = _at_least(name, whole_number(name, str(number)), minimum)
+    if not found:
+        raise OptionError(f"{name} names no partition")
     return found
 
 
@@ -207,10 +251,9 @@ def _by_partition(name: str, text: str) -> dict[TopicPartition, int]:
 
 
 def _columns(options: Options) -> tuple[str, ...]:
-    columns = _names(options.text("columns"))
-    for name in columns:
-        if name not in COLUMNS:
-            raise OptionError(f"columns: there is no column {name}, only {', '.join(COLUMNS)}")
+    columns = tuple(one_of("columns", name, COLUMNS) for name in _names(options.text("columns")))
+    if len(set(columns)) < len(columns):
+        raise OptionError("columns names one of them twice")
     return columns
 
 
@@ -239,10 +282,8 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _seconds(name: str, text: str) -> float:
-    """`15m`, `500ms`, `30s`, `2h`: Spark's short forms."""
-    units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-    for unit in sorted(units, key=len, reverse=True):
-        number = text.removesuffix(unit)
-        if number != text and number.strip().isdigit():
-            return int(number) * units[unit]
-    raise OptionError(f"{name}={text}: a number with ms, s, m or h")
+    """`15m`, `500ms`, `30s`, `2h`: Spark's short forms; a number alone is milliseconds."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
+        raise OptionError(f"{name}={text}: a number with {', '.join(_UNIT_SECONDS)}")
+    return int(match["number"]) * _UNIT_SECONDS[match["unit"] or "ms"]

@@ -15,7 +15,7 @@ from ottla.client.raw.cluster import Cluster
 from ottla.client.raw.fetching import PartitionReader
 from ottla.client.raw.group_offsets import commit_offsets, fetch_offsets
 from ottla.client.raw.offsets import EARLIEST, LATEST, list_offsets
-from ottla.client.raw.patience import COORDINATOR_PASSING, patiently
+from ottla.client.raw.patience import COORDINATOR_PASSING, LEADER_PASSING, patiently
 from ottla.spark.byte_profile import Look, LookAt
 from ottla.spark.options import OptionError
 from ottla.spark.source_options import EARLIEST as EARLIEST_RULE
@@ -25,15 +25,7 @@ from ottla.wire import api
 Offsets = dict[TopicPartition, Offset]
 T = TypeVar("T")
 
-PASSING: Final = COORDINATOR_PASSING | {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER.name,
-    ErrorCode.LEADER_NOT_AVAILABLE.name,
-    ErrorCode.FENCED_LEADER_EPOCH.name,
-    ErrorCode.UNKNOWN_LEADER_EPOCH.name,
-    ErrorCode.REPLICA_NOT_AVAILABLE.name,
-    ErrorCode.OFFSET_NOT_AVAILABLE.name,
-    ErrorCode.KAFKA_STORAGE_ERROR.name,
-}
+PASSING: Final = COORDINATOR_PASSING | LEADER_PASSING
 LOOK_BYTES: Final = 64 << 10  # The first batch comes whole, however large; further ones make small batches count.
 
 

@@ -55,7 +55,7 @@ def codec_for(message_class: type[M], version: int) -> Codec[M]:
         if not heading.versions.includes(version):
             raise ProtocolError(f"{heading.name} has no version {version}")
         codec = message_class.CODECS[version] = Codec(message_class, version)
-    return cast(Codec[M], codec)
+    return cast("Codec[M]", codec)  # In quotes: at run time it would be made anew for every message.
 
 
 def _compiled(source: Source, function_name: str, codec: "Codec[Any]") -> Any:

@@ -79,8 +79,10 @@ class _DecoderWriter:
         stop = source.new_name("stop")
         self._continue_varint(count)
         with source.block(f"for _ in range({count}):"):
-            source.line("tag, position = read_varint(view, position)")
-            source.line("size, position = read_varint(view, position)")
+            for number in ("tag", "size"):
+                source.line(f"{number} = view[position]")
+                source.line("position += 1")
+                self._continue_varint(number)
             source.line(f"{stop} = position + size")
             self._refuse_if(f"{stop} > end", "a tagged field is longer than the message")
             keyword = "if"

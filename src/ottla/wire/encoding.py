@@ -79,7 +79,9 @@ class _EncoderWriter:
             return f"{value} is None or {is_filled}" if field.nullable_in(self._version) else is_filled
         if default.startswith("DEFAULT_"):
             # Nearly always the shared default itself, and then nothing has to be compared.
-            return f"{value} is not {default} and {value} != {default}"
+            assert field.struct is not None
+            differences = [self._differs(inner, f"{value}.{inner.name}") for inner in field.struct.fields]
+            return f"{value} is not {default} and ({' or '.join(differences)})"
         return f"{value} != {default}"
 
     def _tagged_field(self, tag: int, field: FieldSchema, value: str) -> None:

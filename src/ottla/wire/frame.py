@@ -9,11 +9,12 @@ correlation id, so that it can be answered.
 """
 
 import struct
+from functools import cache
 from typing import Final, NamedTuple
 
 from ottla.base.errors import ProtocolError
 from ottla.wire.apis import API_INFO, ApiKey
-from ottla.wire.codec import codec_for
+from ottla.wire.codec import Codec, codec_for
 from ottla.wire.message import Message
 from ottla.wire.primitives import skip_tags
 
@@ -27,6 +28,16 @@ _NEVER_FLEXIBLE: Final = 1 << 15
 _FLEXIBLE_FROM: Final = {
     key: _NEVER_FLEXIBLE if info.flexible_from is None else info.flexible_from for key, info in API_INFO.items()
 }
+
+
+@cache
+def request_codec(api_key: int, api_version: int) -> Codec[Message]:
+    return codec_for(API_INFO[api_key].request, api_version)
+
+
+@cache
+def _response_codec(api_key: int, api_version: int) -> Codec[Message]:
+    return codec_for(API_INFO[api_key].response, api_version)
 
 
 class RequestHead(NamedTuple):
@@ -46,8 +57,13 @@ def decode_request_header(view: memoryview) -> RequestHead:
     flexible_from = _FLEXIBLE_FROM.get(api_key)
     if flexible_from is None or api_version < 0:
         raise ProtocolError(f"no API has key {api_key} and version {api_version}")
+    client_id, position = None, _REQUEST_START.size
     try:
-        client_id, position = _read_client_id(view, client_id_size)
+        if client_id_size >= 0:
+            start, position = position, position + client_id_size
+            if position > len(view):
+                raise ProtocolError("the client id is longer than the request")
+            client_id = str(view[start:position], "utf-8")
         if api_version >= flexible_from:
             tag_count = view[position]
             position += 1
@@ -59,16 +75,6 @@ def decode_request_header(view: memoryview) -> RequestHead:
         # From a future client, perhaps with another header: it shall learn what we speak.
         client_id, position = None, len(view)
     return RequestHead(api_key, api_version, correlation_id, client_id, position)
-
-
-def _read_client_id(view: memoryview, size: int) -> tuple[str | None, int]:
-    position = _REQUEST_START.size
-    if size < 0:
-        return None, position
-    stop = position + size
-    if stop > len(view):
-        raise ProtocolError("the client id is longer than the request")
-    return str(view[position:stop], "utf-8"), stop
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: Message) -> bytes:
@@ -112,8 +118,10 @@ def decode_response(api_key: int, api_version: int, view: memoryview) -> tuple[i
         position = _SIZE.size
         if api_version >= _FLEXIBLE_FROM[api_key] and api_key != ApiKey.API_VERSIONS:
             tag_count = view[position]
-            position = skip_tags(view, position + 1, tag_count)
+            position += 1
+            if tag_count:
+                position = skip_tags(view, position, tag_count)
     except (IndexError, struct.error) as error:
         raise ProtocolError(f"a response header that cannot be read: {error}") from error
-    message, _ = codec_for(API_INFO[api_key].response, api_version).decode(view, position)
+    message, _ = _response_codec(api_key, api_version).decode(view, position)
     return correlation_id, message

@@ -62,10 +62,12 @@ def put_topic(out: bytearray, topic: TopicKey, *, flexible: bool) -> None:
 
 
 def put_count(out: bytearray, count: int, *, flexible: bool) -> None:
-    if flexible:
-        put_uvarint(out, count + 1)
-    else:
+    if not flexible:
         out += _I32.pack(count)
+    elif count < 0x7F:  # As a rule.
+        out.append(count + 1)
+    else:
+        put_uvarint(out, count + 1)
 
 
 _PRODUCED: Final = Struct(">ihqqq")
@@ -164,6 +166,7 @@ def _put_message(out: bytearray, message: str | None, *, flexible: bool) -> None
 
 _FETCH_TOP: Final = Struct(">ihi")  # throttle, error, session
 _FETCHED: Final = Struct(">ihqqq")  # index, error, high watermark, last stable offset, log start
+_FETCHED_PLAIN: Final = Struct(">ihqqqBi")  # and: nothing about aborted ones, preferred replica
 
 
 _ABORTED: Final = Struct(">qq")  # producer, first offset
@@ -224,16 +227,16 @@ class FetchEncoder(Generic[Region]):
         nearer to the client (KIP-392).
         """
         out = self._out
-        fields = _FETCHED.pack(index, error_code, high_watermark, last_stable_offset, log_start_offset)
-        out += fields if self._version >= 5 else fields[:22]
-        if aborted is not None:
-            self._put_aborted(aborted)
-        elif self._flexible:
-            out.append(0)
+        if self._flexible and aborted is None:
+            out += _FETCHED_PLAIN.pack(
+                index, error_code, high_watermark, last_stable_offset, log_start_offset, 0, preferred_replica
+            )
         else:
-            out += b"\xff\xff\xff\xff"
-        if self._version >= 11:
-            out += _I32.pack(preferred_replica)
+            fields = _FETCHED.pack(index, error_code, high_watermark, last_stable_offset, log_start_offset)
+            out += fields if self._version >= 5 else fields[:22]
+            self._put_aborted(aborted)
+            if self._version >= 11:
+                out += _I32.pack(preferred_replica)
         put_count(out, records_size, flexible=self._flexible)
         if records is not None:
             self._size += len(out) + records_size
@@ -249,8 +252,11 @@ class FetchEncoder(Generic[Region]):
         if self._flexible:
             put_fetch_tags(self._out, diverging, leader if self._version >= FETCH_LEADERS_FROM else None)
 
-    def _put_aborted(self, aborted: Sequence[AbortedRange]) -> None:
+    def _put_aborted(self, aborted: Sequence[AbortedRange] | None) -> None:
         out = self._out
+        if aborted is None:
+            out += _I32.pack(-1)
+            return
         put_count(out, len(aborted), flexible=self._flexible)
         for one in aborted:
             out += _ABORTED.pack(one.producer_id, one.first_offset)

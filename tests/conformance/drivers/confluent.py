@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 
 from tests.conformance.drivers.confluent_members import Groups
 from tests.conformance.drivers.confluent_transactions import Transactions
+from tests.conformance.drivers.confluent_users import Users
 from tests.conformance.drivers.loop import UNKNOWN_CODE, KafkaRefusal, refusal, serve, to_bytes, to_text
 
 BOOTSTRAP = sys.argv[1]
@@ -255,6 +256,7 @@ def close(name: str) -> None:
 
 groups = Groups(BOOTSTRAP, admin, code_of)
 transactions = Transactions(BOOTSTRAP, admin, producers, groups.group_metadata)
+users = Users(admin, code_of)
 
 OPERATIONS = (
     {
@@ -279,6 +281,7 @@ OPERATIONS = (
     }
     | groups.operations()
     | transactions.operations()
+    | users.operations()
 )
 
 if __name__ == "__main__":

@@ -185,11 +185,18 @@ def test_an_empty_long_poll_ends_with_its_time(tmp_path: Path) -> None:
 def test_a_stopping_node_answers_those_who_wait(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("t")
-        waiting = asyncio.create_task(node.ask(ApiKey.FETCH, fetch_request("t", {0: 0}, max_wait_ms=60_000), BY_NAME))
+        session = (await open_session(node, "t", {0: 0}, BY_NAME), 1)
+        waiting = [
+            asyncio.create_task(node.ask(ApiKey.FETCH, request, BY_NAME))
+            for request in (
+                fetch_request("t", {0: 0}, max_wait_ms=60_000),
+                fetch_request("t", {0: 0}, max_wait_ms=60_000, session=session),
+            )
+        ]
         await asyncio.sleep(0.01)
         node.node.stopping = True
         node.node.fetch_sessions.interrupt_all()
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(asyncio.gather(*waiting), 5)
 
     play(tmp_path, scene)
 

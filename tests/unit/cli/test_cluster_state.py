@@ -44,6 +44,16 @@ def test_replicas_on_their_way_are_not_missing() -> None:
     assert verdict(state)[1].endswith("1 partition on the move")
 
 
+def test_a_voter_that_is_no_broker_and_does_not_follow_is_told() -> None:
+    voters = [voter(1), voter(7, caught_up_ms_ago=None), voter(8, caught_up_ms_ago=60_000)]
+    assert verdict(cluster(HEALTHY, voters=voters)) == (False, "voters 7, 8 silent")
+
+
+def test_a_voter_whose_broker_is_down_is_told_once() -> None:
+    voters = [voter(1), voter(2), voter(3, caught_up_ms_ago=None)]
+    assert verdict(cluster(HEALTHY, voters=voters, fenced=[3])) == (False, "broker 3 down")
+
+
 def test_the_quorum_is_told_with_its_largest_lag() -> None:
     state = cluster(voters=[voter(1), voter(2, lag=12), voter(3, lag=3)])
     assert quorum_text(state.quorum) == "3 voters (1, 2, 3), epoch 7, largest lag 12"

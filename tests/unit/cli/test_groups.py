@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from ottla.base.types import TopicPartition
 from ottla.cli.connection import Connection
 from ottla.cli.errors import Failure
-from ottla.cli.group_reset import Bounds, partition_numbers, shifted, timestamp_of, within
+from ottla.cli.group_reset import Bounds, partition_numbers, reset, shifted, timestamp_of, within
 from ottla.cli.group_state import GroupState, PartitionLag, seconds_waiting
 from ottla.cli.group_view import duration_text, lag_text
 from ottla.client import GroupDescription
@@ -55,6 +55,11 @@ def test_a_shift_starts_at_what_is_committed() -> None:
     assert shifted([P0], {}, 7, None) == {P0: 7}
     with pytest.raises(Failure, match="t-1 has no committed offset to shift"):
         shifted([P0, P1], {P0: 5}, None, 1)
+
+
+def test_a_group_to_reset_has_a_name() -> None:
+    with pytest.raises(typer.BadParameter, match="a group has a name"):
+        reset("", to_earliest=True)
 
 
 def test_partitions_are_numbers() -> None:

@@ -9,6 +9,7 @@ from ottla.base.errors import InvariantViolation
 from ottla.base.types import TopicPartition
 from ottla.metadata.image import MetadataBatch, MetadataImage
 from ottla.metadata.image_parts import ConfigResource, ConfigResourceType
+from ottla.metadata.scram import ScramIdentity, ScramMechanism
 from ottla.wire import api
 from tests.unit.metadata.cluster import broker_record, image_of, partition_record, replay, topic_records
 
@@ -87,6 +88,7 @@ def test_a_feature_at_level_zero_is_not_finalized():
         api.PartitionChangeRecord(partition_id=5, topic_id=ORDERS_ID),
         api.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=1),
         api.UnregisterBrokerRecord(broker_id=9, broker_epoch=1),
+        api.RemoveUserScramCredentialRecord(name="nobody", mechanism=1),
         api.AccessControlEntryRecord(),
     ],
     ids=lambda record: type(record).__name__,
@@ -141,6 +143,7 @@ def test_a_delta_tells_what_changed_and_is_told_once():
         api.ConfigRecord(resource_type=2, resource_name="old", name="retention.ms", value="5"),
         broker_record(2),
         api.FeatureLevelRecord(name="group.version", feature_level=0),
+        api.UserScramCredentialRecord(name="anna", mechanism=1, iterations=4096),
     )
     delta = image.take_delta()
     assert [topic.name for topic in delta.topics_created] == ["new"]
@@ -148,6 +151,7 @@ def test_a_delta_tells_what_changed_and_is_told_once():
     assert list(delta.configs_changed) == [ConfigResource(ConfigResourceType.TOPIC, "old")]
     assert list(delta.brokers_changed) == [2]
     assert delta.features_changed
+    assert list(delta.scram_changed) == [ScramIdentity("anna", ScramMechanism.SHA_256)]
     assert image.take_delta().is_empty
 
 

@@ -3,6 +3,7 @@
 from ottla.base.types import TopicPartition
 from ottla.metadata.image_difference import difference
 from ottla.metadata.image_parts import ConfigResource, ConfigResourceType
+from ottla.metadata.scram import ScramIdentity, ScramMechanism
 from ottla.wire import api
 from tests.unit.metadata.cluster import broker_record, image_of, partition_record, replay, topic_records
 
@@ -34,8 +35,12 @@ def test_a_partition_with_another_leader():
     assert list(difference(old, new).partitions_changed) == [TopicPartition("orders", 1)]
 
 
-def test_brokers_configurations_features_and_producer_ids():
-    old = image_of(api.ConfigRecord(resource_type=2, resource_name="gone", name="retention.ms", value="1"), brokers=2)
+def test_brokers_configurations_features_producer_ids_and_credentials():
+    old = image_of(
+        api.ConfigRecord(resource_type=2, resource_name="gone", name="retention.ms", value="1"),
+        credential("gone"),
+        brokers=2,
+    )
     new = old.copy()
     replay(
         new,
@@ -45,6 +50,8 @@ def test_brokers_configurations_features_and_producer_ids():
         api.FenceBrokerRecord(id=2, epoch=7),
         api.FeatureLevelRecord(name="metadata.version", feature_level=28),
         api.ProducerIdsRecord(broker_id=1, broker_epoch=7, next_producer_id=1000),
+        api.RemoveUserScramCredentialRecord(name="gone", mechanism=1),
+        credential("new"),
     )
     delta = difference(old, new)
     assert set(delta.configs_changed) == {
@@ -54,3 +61,11 @@ def test_brokers_configurations_features_and_producer_ids():
     assert list(delta.brokers_changed) == [2, 3]
     assert delta.features_changed
     assert delta.producer_ids_changed
+    assert list(delta.scram_changed) == [
+        ScramIdentity("gone", ScramMechanism.SHA_256),
+        ScramIdentity("new", ScramMechanism.SHA_256),
+    ]
+
+
+def credential(user):
+    return api.UserScramCredentialRecord(name=user, mechanism=ScramMechanism.SHA_256, iterations=4096)

@@ -20,6 +20,7 @@ def contents(image):
         image.controllers,
         image.features,
         image.next_producer_id,
+        image.scram_credentials,
     )
 
 
@@ -46,6 +47,12 @@ def test_everything_comes_back():
         api.ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value="5"),
         api.ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="6"),
         api.ProducerIdsRecord(broker_id=1, next_producer_id=3000),
+        api.UserScramCredentialRecord(
+            name="anna", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=5000
+        ),
+        api.UserScramCredentialRecord(
+            name="anna", mechanism=2, salt=b"", stored_key=b"l", server_key=b"w", iterations=4096
+        ),
         api.RegisterControllerRecord(
             controller_id=1,
             end_points=[api.RegisterControllerRecord.ControllerEndpoint(name="C", host="h", port=1)],

@@ -29,6 +29,8 @@ def test_the_frame_is_kafkas():
         api.ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=1000),
         api.RegisterBrokerRecord(broker_id=1, rack=None, log_dirs=[UUID(int=3)]),
         api.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=2, fenced=-1),
+        api.UserScramCredentialRecord(name="anna", mechanism=1, salt=b"s", stored_key=b"k", iterations=4096),
+        api.RemoveUserScramCredentialRecord(name="anna", mechanism=2),
         api.NoOpRecord(),
     ],
     ids=lambda record: type(record).__name__,

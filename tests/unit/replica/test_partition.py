@@ -17,7 +17,7 @@ from ottla.log.handles import HandleCache
 from ottla.metadata.image_parts import PartitionImage
 from ottla.replica.cluster_view import ClusterView
 from ottla.replica.partition import Partition
-from ottla.replica.storage import RETRY_SECONDS, Storage
+from ottla.replica.storage import RETRY_SECONDS, TELL_AGAIN_SECONDS, Storage
 from ottla.server.real_disk import RealDisk
 from ottla.wire.compression import Codec
 from ottla.wire.records import BatchBuilder, batches, parse_header, records_of
@@ -195,6 +195,19 @@ def test_flush_ms_syncs_by_the_clock_and_delays_nobody(scene: Callable[..., None
         assert world.partition.log.recovery_point == 1
 
     scene(play, flush_ms=10)
+
+
+def test_a_disk_that_stays_full_is_told_of_once_a_minute(
+    scene: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def play(world: World) -> None:
+        for _ in range(int(TELL_AGAIN_SECONDS) + 1):
+            assert world.storage.refusal is None, "it is tried again every second"
+            world.storage.on_error(OSError(errno.ENOSPC, "No space left on device"))
+            world.clock.advance(RETRY_SECONDS)
+        assert len([record for record in caplog.records if "refuses writes" in record.message]) == 2
+
+    scene(play)
 
 
 def test_a_full_disk_refuses_and_heals(scene: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,9 @@ def test_a_cluster_without_the_transactions_it_takes_is_told_with_the_guarantee_
     """librdkafka's mock has finalized no features, as Kafka before 4.0."""
     owner = Producer({"bootstrap.servers": "unused", "test.mock.num.brokers": 1, "log_level": 0})
     [broker] = owner.list_topics(timeout=10).brokers.values()
-    options = SinkOptions.parse({"kafka.bootstrap.servers": f"{broker.host}:{broker.port}"})
+    options = SinkOptions.parse(
+        {"kafka.bootstrap.servers": f"{broker.host}:{broker.port}", "kafka.max.block.ms": "100"}
+    )
     with pytest.raises(ClientError, match=r"transaction\.version=2 .*guarantee=atLeastOnce"):
         DecisionLog(connections_of(options))
 

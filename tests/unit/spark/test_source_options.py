@@ -54,6 +54,18 @@ def test_what_tunes_javas_consumer_is_passed_over() -> None:
     assert SourceOptions.parse({**LEAST, **tuned}) == parsed()
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("15min", 900), ("1d", 86_400), ("250", 0.25), ("30s", 30), ("2 h", 7200), ("5000us", 0.005)],
+)
+def test_durations_are_written_as_spark_writes_them(text: str, seconds: float) -> None:
+    assert parsed(maxTriggerDelay=text).max_trigger_delay_seconds == pytest.approx(seconds)
+
+
+def test_columns_are_named_without_regard_to_case() -> None:
+    assert parsed(columns="Offset, timestamptype").columns == ("offset", "timestampType")
+
+
 def test_headers_come_with_their_column() -> None:
     assert parsed(columns="value, headers").include_headers
 
@@ -70,6 +82,23 @@ def test_headers_come_with_their_column() -> None:
         ({**LEAST, "endingOffsets": "earliest"}, "cannot be earliest"),
         ({**LEAST, "startingOffsets": "{"}, "not JSON"),
         ({**LEAST, "startingOffsets": '{"t": 5}'}, "is the form"),
+        ({**LEAST, "startingOffsets": "{}"}, "startingOffsets names no partition"),
+        ({**LEAST, "startingOffsets": '{"t": {"0": -3}}'}, "-3 is less than -2"),
+        ({**LEAST, "startingOffsets": "newest"}, "earliest, latest, group:<name>, or JSON"),
+        ({**LEAST, "startingOffsets": "group:"}, "earliest, latest, group:<name>, or JSON"),
+        ({**LEAST, "startingOffsets": "latest"}, "cannot be latest in a batch read"),
+        ({**LEAST, "startingOffsets": '{"t": {"0": -1}}'}, "cannot be latest in a batch read"),
+        ({**LEAST, "endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets cannot be earliest"),
+        ({**LEAST, "startingTimestamp": "-5"}, "-5 is less than 0"),
+        ({**LEAST, "startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "-1 is less than 0"),
+        ({**LEAST, "subscribe": ","}, "names no topic"),
+        ({"kafka.bootstrap.servers": "b", "subscribePattern": ""}, "names no topic"),
+        ({"kafka.bootstrap.servers": "b", "assign": "{}"}, "names no topic"),
+        ({"kafka.bootstrap.servers": "b", "assign": '{"t": 0}'}, "assign: .* is the form"),
+        ({"kafka.bootstrap.servers": "b", "assign": '{"t": ["a"]}'}, "assign: .* is the form"),
+        ({"kafka.bootstrap.servers": "b", "assign": '{"t": "12"}'}, "assign: .* is the form"),
+        ({"kafka.bootstrap.servers": "b", "subscribePattern": "t["}, "is not a regular expression"),
+        ({**LEAST, "columns": "offset,OFFSET"}, "twice"),
         ({**LEAST, "failOnDataLoss": "maybe"}, "true or false"),
         ({**LEAST, "kafka.isolation.level": "dirty"}, "one of read_committed"),
         ({**LEAST, "maxTriggerDelay": "soon"}, "maxTriggerDelay"),

@@ -104,6 +104,17 @@ def test_unknown_tags_are_skipped() -> None:
     )
 
 
+def test_a_tagged_struct_is_written_where_any_field_of_it_differs_from_its_default() -> None:
+    def encoded(**values: int) -> bytes:
+        state = api.FetchRequest.ReplicaState(**values)
+        return codec_for(api.FetchRequest, 15).encode(api.FetchRequest(replica_state=state))
+
+    assert encoded() == codec_for(api.FetchRequest, 15).encode(api.FetchRequest())
+    for different in ({"replica_id": 1}, {"replica_epoch": 1}):
+        decoded, _ = codec_for(api.FetchRequest, 15).decode(memoryview(encoded(**different)), 0)
+        assert decoded.replica_state == api.FetchRequest.ReplicaState(**different)
+
+
 def test_a_tagged_field_must_be_as_long_as_it_says() -> None:
     empty = codec_for(api.FetchRequest, 12).encode(api.FetchRequest())
     good = empty[:-1] + bytes.fromhex("01 00 02 02 63")

@@ -39,12 +39,12 @@ async def fetch(node: Node, context: RequestContext, request: api.FetchRequest) 
         session, full = _find_session(node, request, reader.replica, by_topic_id=version >= FETCH_TOPIC_IDS_FROM)
     except ApiError as error:
         return _encode(node, context, error.code, NO_SESSION, [])
-    _apply_request(node, session, request)
     try:
+        _apply_request(node, session, request)
         fetched = await _read_or_wait(node, session, request, reader, full=full)
     finally:
         if session.session_id == NO_SESSION:
-            session.close()
+            node.fetch_sessions.end_passing(session)
     for one in fetched:
         one.entry.sent_high_watermark = one.high_watermark
         one.entry.sent_log_start_offset = one.log_start_offset
@@ -81,7 +81,7 @@ def _find_session(
         if session_id != NO_SESSION:
             sessions.remove(session_id)
         if epoch == FINAL_EPOCH:
-            return FetchSession(NO_SESSION, by_topic_id=by_topic_id, replica=replica), True
+            return sessions.begin_passing(by_topic_id=by_topic_id, replica=replica), True
         return sessions.create(by_topic_id=by_topic_id, replica=replica), True
     session = sessions.get(session_id)
     if session is None or session.replica != replica:
@@ -129,45 +129,44 @@ async def _read_or_wait(
     epoch = session.epoch
     is_news_ripe = False
     while True:
-        fetched, size, must_answer = await _read_due(node, session, request, reader, full=full)
+        fetched, size, must_answer, has_news = await _read_due(node, session, request, reader, full=full)
         left = deadline - node.clock.monotonic()
         if size >= request.min_bytes or must_answer or left <= 0 or node.stopping or not session.entries:
             return fetched
-        has_news = reader.replica is not None and any(one.has_news for one in fetched)
         if has_news and is_news_ripe:
             return fetched
-        node.fetch_sessions.begin_wait(session)
-        try:
-            is_news_ripe = await session.wait_for(request.min_bytes - size, left, has_news=has_news)
-        finally:
-            node.fetch_sessions.end_wait(session)
+        is_news_ripe = await session.wait_for(request.min_bytes - size, left, has_news=has_news)
         if session.epoch != epoch:  # Its client goes on with it over another connection.
             return []
 
 
 async def _read_due(
     node: Node, session: FetchSession, request: api.FetchRequest, reader: Reader, *, full: bool
-) -> tuple[list[Fetched], int, bool]:
-    """What the due partitions have, their bytes, and whether something must be told at once."""
+) -> tuple[list[Fetched], int, bool, bool]:
+    """What the due partitions have, their bytes, whether something must be told at once, and whether there is anything
+    that a follower should hear before long."""
     room = min(request.max_bytes, FETCH_BYTES_MAX)
     fetched: list[Fetched] = []
     size = 0
-    must_answer = False
+    must_answer = has_news = False
+    is_follower = reader.replica is not None
     for entry in list(session.entries.values() if full else session.due):
         one = await read_entry(node, reader, entry, room - size, first=size == 0)
-        if one.size:
-            size += one.size
+        is_new = one.has_news
+        if read_bytes := one.size:
+            size += read_bytes
             # Served ones go to the end of the line, so that a busy partition cannot starve the others.
             session.due.pop(entry, None)
             session.due[entry] = None
         elif one.must_be_told:
             must_answer = True
             session.due[entry] = None
-        elif entry.fetch_offset >= one.end and (reader.replica is None or not one.has_news):
+        elif entry.fetch_offset >= one.end and not (is_follower and is_new):
             session.due.pop(entry, None)
-        if full or one.size or one.must_be_told or one.has_news:
+        if full or read_bytes or is_new or one.must_be_told:
             fetched.append(one)
-    return fetched, size, must_answer
+            has_news = has_news or (is_follower and is_new)
+    return fetched, size, must_answer, has_news
 
 
 # -- answering --------------------------------------------------------------------------------------------------------
@@ -203,8 +202,8 @@ def _encode(node: Node, context: RequestContext, error_code: int, session_id: in
                 leader=leader,
             )
         encoder.end_topic()
-    endpoints = endpoints_of(node.image, (leader.leader_id for leader in leaders), context.peer.listener)
-    return [*encoder.finish(endpoints)]
+    named = [leader.leader_id for leader in leaders]
+    return [*encoder.finish(endpoints_of(node.image, named, context.peer.listener) if named else ())]
 
 
 _LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -99,9 +99,8 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
             may_be_refused = True
             await _wait_appended(appends, commits, call, context.api_version)
         context.holds_frame = False
-        if commits:
+        if commits and not await _wait_committed(commits):
             may_be_refused = True
-            await _wait_committed(commits)
     finally:
         if commits:
             _let_go(commits)
@@ -196,12 +195,16 @@ def _for_producer(error: ApiError, api_version: int) -> ApiError:
     return error if code is error.code else ApiError(code, error.message)
 
 
-async def _wait_committed(commits: Commits) -> None:
+async def _wait_committed(commits: Commits) -> bool:
+    """Whether all of them are."""
+    are_all_committed = True
     for (outcomes, place, _), committed in commits:
         try:
             await committed
         except ApiError as error:
             outcomes[place] = _refused(outcomes[place].partition, error)
+            are_all_committed = False
+    return are_all_committed
 
 
 def _let_go(commits: Commits) -> None:

@@ -76,8 +76,9 @@ class AddressBook:
     def find(self, node_id: NodeId, voters: VoterSet) -> Address | None:
         known = self._leaders.get(node_id)
         if known is None:
-            endpoints = (voter.endpoints for voter in voters if voter.key.node_id == node_id)
-            known = next((_address(each) for each in endpoints if each), None)
+            for voter in voters.voters:
+                if voter.key.node_id == node_id and voter.endpoints:
+                    return _address(voter.endpoints)
         return known or self._candidates.get(node_id)
 
     def on_request(self, request: Request) -> None:

@@ -3,10 +3,12 @@
 Not for several threads at once: `Admin` holds a lock around it.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Self, TypeVar
 
+import ottla
 from ottla.base.errors import ErrorCode
 from ottla.base.types import NO_NODE, NodeId, TopicPartition
 from ottla.client.errors import ClientError, coded_error
@@ -28,7 +30,7 @@ class CoordinatorKind(IntEnum):
 
 class Cluster:
     def __init__(self, servers: str, *, client_id: str, timeout_s: float, security: Security = PLAINTEXT) -> None:
-        self._servers = servers
+        self._bootstrap = deque(parse_address(server) for server in servers.split(","))
         self._client_id = client_id
         self._timeout_s = timeout_s
         self._security = security
@@ -50,17 +52,24 @@ class Cluster:
         return self._with_broker(at, lambda connection: connection.ask(key, request, response_class))
 
     def abilities(self) -> api.ApiVersionsResponse:
-        return self._with_broker(None, lambda connection: connection.abilities)
+        """As they are now: what a cluster has finalized changes, and a node that starts does not know it yet."""
+        request = api.ApiVersionsRequest(client_software_name="ottla", client_software_version=ottla.__version__)
+        return self.ask(ApiKey.API_VERSIONS, request, api.ApiVersionsResponse)
 
     def _with_broker(self, at: Address | None, use: Callable[[Connection], T]) -> T:
-        *others, last = [at] if at is not None else [parse_address(server) for server in self._servers.split(",")]
-        for address in others:
+        if at is not None:
+            return self._used(at, use)
+        failure: ClientError | None = None
+        for _ in range(len(self._bootstrap)):
             try:
-                return self._used(address, use)
+                return self._used(self._bootstrap[0], use)
             except ClientError as error:
                 if error.code != NO_CONNECTION:
                     raise
-        return self._used(last, use)
+                failure = error
+                self._bootstrap.rotate(-1)  # Asked last from now on: it may be one that lets everybody wait.
+        assert failure is not None, "there is at least one server"
+        raise failure
 
     def _used(self, address: Address, use: Callable[[Connection], T]) -> T:
         """A connection that broke is forgotten, so that the next request opens another."""

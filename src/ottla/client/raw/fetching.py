@@ -5,11 +5,10 @@ A fetch names the leader epoch it knows; when the leader has moved, the metadata
 reader of committed data leaves them out.
 """
 
-import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from ottla.base.errors import ErrorCode, ProtocolError
@@ -17,27 +16,16 @@ from ottla.base.types import Offset, ProducerId, TopicPartition
 from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.address import Address
 from ottla.client.raw.cluster import Cluster, broker_addresses
-from ottla.client.raw.connection import NO_CONNECTION
+from ottla.client.raw.offsets import LATEST
+from ottla.client.raw.patience import LEADER_PASSING, patiently
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.records import Batch, ControlType, batches, control_type_of, records_of
 
-RETRY_SECONDS: Final = 0.1
+T = TypeVar("T")
+
 _NO_SESSION_EPOCH: Final = -1
-_PASSING: Final = frozenset(
-    {
-        NO_CONNECTION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER.name,
-        ErrorCode.FENCED_LEADER_EPOCH.name,
-        ErrorCode.UNKNOWN_LEADER_EPOCH.name,
-        ErrorCode.LEADER_NOT_AVAILABLE.name,
-        ErrorCode.REPLICA_NOT_AVAILABLE.name,
-        ErrorCode.KAFKA_STORAGE_ERROR.name,
-        ErrorCode.UNKNOWN_TOPIC_ID.name,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name,
-        ErrorCode.OFFSET_NOT_AVAILABLE.name,
-    }
-)
+_PASSING: Final = LEADER_PASSING | {ErrorCode.UNKNOWN_TOPIC_ID.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +71,36 @@ class PartitionReader:
 
     def fetch(self, offset: Offset) -> Fetched:
         """`ClientError`: OFFSET_OUT_OF_RANGE at once, what passes by itself only when it has not for `timeout_s`."""
-        deadline = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return self._fetch_once(offset)
-            except ClientError as error:
-                if error.code not in _PASSING or time.monotonic() > deadline:
-                    raise
-                self._leader = None
-                time.sleep(RETRY_SECONDS)
+        return self._of_leader(lambda leader: self._fetch_from(leader, offset))
 
-    def _fetch_once(self, offset: Offset) -> Fetched:
-        leader = self._leader = self._leader or self._find_leader()
+    def end_offset(self) -> Offset:
+        """Up to where there is something to read, surely. `Fetched` may tell less: what a leader knows to be committed
+        when it is elected lags behind what its predecessor has told. Asked like this, it says so (KIP-207)."""
+        return self._of_leader(self._ask_end_offset)
+
+    def _of_leader(self, ask: Callable[[_Leader], T]) -> T:
+        def once() -> T:
+            leader = self._leader = self._leader or self._find_leader()
+            try:
+                return ask(leader)
+            except ClientError:
+                self._leader = None
+                raise
+
+        return patiently(once, passing=_PASSING, timeout_s=self._timeout_s)
+
+    def _ask_end_offset(self, leader: _Leader) -> Offset:
+        partition = api.ListOffsetsRequest.ListOffsetsPartition(
+            partition_index=self._partition.partition, current_leader_epoch=leader.epoch, timestamp=LATEST
+        )
+        topic = api.ListOffsetsRequest.ListOffsetsTopic(name=self._partition.topic, partitions=[partition])
+        request = api.ListOffsetsRequest(isolation_level=int(self._read_committed), topics=[topic])
+        response = self._cluster.ask(ApiKey.LIST_OFFSETS, request, api.ListOffsetsResponse, at=leader.address)
+        answer = response.topics[0].partitions[0]
+        self._check(answer.error_code)
+        return answer.offset
+
+    def _fetch_from(self, leader: _Leader, offset: Offset) -> Fetched:
         partition = api.FetchRequest.FetchPartition(
             partition=self._partition.partition,
             current_leader_epoch=leader.epoch,

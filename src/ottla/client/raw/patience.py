@@ -1,4 +1,4 @@
-"""Asking again what passes by itself: a broker that restarts, a coordinator that moves, markers still being written."""
+"""Asking again what passes by itself: a broker restarts, a leader or coordinator moves, markers are still being written."""
 
 import time
 from collections.abc import Callable, Set
@@ -21,6 +21,19 @@ COORDINATOR_PASSING: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS.name,
         ErrorCode.REQUEST_TIMED_OUT.name,
         ErrorCode.NETWORK_EXCEPTION.name,
+    }
+)
+
+LEADER_PASSING: Final = frozenset(
+    {
+        NO_CONNECTION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER.name,
+        ErrorCode.LEADER_NOT_AVAILABLE.name,
+        ErrorCode.FENCED_LEADER_EPOCH.name,
+        ErrorCode.UNKNOWN_LEADER_EPOCH.name,
+        ErrorCode.REPLICA_NOT_AVAILABLE.name,
+        ErrorCode.OFFSET_NOT_AVAILABLE.name,
+        ErrorCode.KAFKA_STORAGE_ERROR.name,
     }
 )
 

@@ -16,6 +16,7 @@ from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, ProducerId
 from ottla.client.errors import ClientError, coded_error
 from ottla.client.raw.address import Address
 from ottla.client.raw.cluster import Cluster, CoordinatorKind
+from ottla.client.raw.connection import NO_CONNECTION
 from ottla.client.raw.patience import COORDINATOR_PASSING, patiently
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -62,14 +63,24 @@ class TransactionView(NamedTuple):
     identity: ProducerIdentity
 
 
-def check_version(cluster: Cluster) -> None:
-    features = {one.name: one.max_version_level for one in cluster.abilities().finalized_features}
-    if features.get(TRANSACTION_VERSION, 0) < TRANSACTION_VERSION_MIN:
-        raise ClientError(
-            ErrorCode.UNSUPPORTED_VERSION.name,
-            f"the cluster has not finalized {TRANSACTION_VERSION}={TRANSACTION_VERSION_MIN} (Kafka 4.0 and newer can), "
-            "without which nothing is written exactly once: guarantee=atLeastOnce is left",
-        )
+def check_version(cluster: Cluster, *, timeout_s: float) -> None:
+    def ask() -> int:
+        answer = cluster.abilities()
+        if answer.finalized_features_epoch < 0:
+            raise _too_old()  # Or it has started a moment ago and does not know yet what the cluster has finalized.
+        return {one.name: one.max_version_level for one in answer.finalized_features}.get(TRANSACTION_VERSION, 0)
+
+    passing = {NO_CONNECTION, ErrorCode.UNSUPPORTED_VERSION.name}
+    if patiently(ask, passing=passing, timeout_s=timeout_s) < TRANSACTION_VERSION_MIN:
+        raise _too_old()
+
+
+def _too_old() -> ClientError:
+    return ClientError(
+        ErrorCode.UNSUPPORTED_VERSION.name,
+        f"the cluster has not finalized {TRANSACTION_VERSION}={TRANSACTION_VERSION_MIN} (Kafka 4.0 and newer can), "
+        "without which nothing is written exactly once: guarantee=atLeastOnce is left",
+    )
 
 
 def init_idempotent(cluster: Cluster, *, timeout_s: float) -> ProducerIdentity:

@@ -101,6 +101,8 @@ class _Composer:
 
     def _scalar(self, node: yaml.ScalarNode) -> Any:
         text = _VARIABLE.sub(lambda match: self._variable(match, node), node.value)
+        if "${" in _VARIABLE.sub("", node.value):
+            self._complain(node, "${ begins a variable: ${NAME} or ${NAME:-default}; $${ is what stands for itself")
         if text == node.value:
             return self._loader.construct_object(node)
         # What an unquoted ${N} stands for has the type that it would have if it stood there itself.
@@ -114,7 +116,8 @@ class _Composer:
         value = self._environment.get(name, default)
         if value is None:
             self._complain(node, f"the environment variable {name} is not set; ${{{name}:-…}} gives it a default")
-        return value or ""
+            return str(name)  # Something stands there: that it is empty is not another mistake.
+        return value
 
     def _complain(self, node: yaml.Node, message: str) -> None:
         self._problems.append(problem_at(self._file, node.start_mark, message))

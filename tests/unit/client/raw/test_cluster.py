@@ -49,6 +49,18 @@ def test_a_connection_that_broke_is_opened_again(mock_cluster: MockCluster) -> N
         assert cluster.brokers() == before
 
 
+def test_a_server_that_does_not_answer_is_asked_last_from_then_on(mock_cluster: MockCluster) -> None:
+    """Else every question would wait for it anew, for as long as time-outs allow."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        listening = f"127.0.0.1:{silent.getsockname()[1]}"
+        with Cluster(f"{listening},{mock_cluster.bootstrap_servers}", client_id="test", timeout_s=0.5) as cluster:
+            assert cluster.brokers() == cluster.brokers()
+        silent.accept()[0].close()
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+
+
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x06\0\0\0\1\0\0", b"\xff\xff\xff\xff"]
 )

@@ -23,7 +23,7 @@ def cluster(ottla_broker: Broker) -> Iterator[Cluster]:
 
 @pytest.fixture
 def transactions(cluster: Cluster) -> Transactions:
-    check_version(cluster)
+    check_version(cluster, timeout_s=10)
     return Transactions(cluster, timeout_s=10)
 
 

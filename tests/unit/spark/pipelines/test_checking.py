@@ -206,3 +206,9 @@ def test_an_empty_file_is_one_problem(tmp_path: Path) -> None:
 def test_an_unset_variable_does_not_hide_what_else_is_wrong(tmp_path: Path) -> None:
     first, second = messages(tmp_path, LEAST.replace("orders", "'${NO_TOPIC}'") + "sinc: 1\n")
     assert "NO_TOPIC is not set" in first and "unknown key sinc" in second
+
+
+@pytest.mark.parametrize("text", ["${ORDERS", "${}", "${1ST}"])
+def test_what_begins_as_a_variable_and_is_none_is_told(tmp_path: Path, text: str) -> None:
+    [message] = messages(tmp_path, LEAST.replace("orders", f"'{text}'"))
+    assert "${NAME:-default}" in message
