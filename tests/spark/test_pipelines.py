@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ottla.cli.app import Failure
+from ottla.cli.pipeline import planned
 from ottla.client import Admin
 from ottla.spark.pipelines.failures import BackOff
 from ottla.spark.pipelines.query import context_of, plan_of
@@ -163,6 +165,23 @@ def test_a_plan_is_shown_without_running_anything(spark: Any, broker: AnyBroker,
     assert "Filter" in plan and "ottla" in plan
     assert not [word for word in ("Exception", "hush") if word in plan]
     assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "reason"),
+    [
+        ("value.n", "value.m", "wrong: .*No such struct field `m`"),
+        ("n bigint", "n bigintt", "wrong: .*PARSE_SYNTAX_ERROR"),
+    ],
+)
+def test_what_only_spark_can_find_wrong_is_told_in_a_line_with_the_plan(
+    spark: Any, broker: AnyBroker, tmp_path: Path, said: str, wrong: str, reason: str
+) -> None:
+    text = TO_PARQUET.format(name="wrong", path=tmp_path / "lake").replace(said, wrong)
+    [found] = pipelines(tmp_path, broker, text)
+    with pytest.raises(Failure, match=reason) as told:
+        planned(spark, found, StateDirectory(tmp_path / "state"))
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.timeout(300)

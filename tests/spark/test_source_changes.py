@@ -64,17 +64,30 @@ def test_a_topic_deleted_and_created_anew_is_told(spark: Any, broker: AnyBroker,
     assert copy.run(failOnDataLoss="false") == ["v0", "v0", "v1", "v1", "v2", "v2", "v3", "v4"]
 
 
-def test_a_topic_that_is_gone_is_told(spark: Any, broker: AnyBroker, tmp_path: Path) -> None:
-    for topic in ("gone-a", "gone-b"):
+@pytest.mark.parametrize(
+    ("option", "topics"),
+    [
+        ("subscribePattern", "gone-pattern-."),
+        ("subscribe", "gone-name-a,gone-name-b"),
+        ("assign", '{"gone-assign-a": [0], "gone-assign-b": [0]}'),
+    ],
+)
+def test_a_topic_that_is_gone_is_told(spark: Any, broker: AnyBroker, tmp_path: Path, option: str, topics: str) -> None:
+    kind = {"subscribePattern": "pattern", "subscribe": "name", "assign": "assign"}[option]
+    kept, gone = f"gone-{kind}-a", f"gone-{kind}-b"
+    for topic in (kept, gone):
         filled(broker, topic, 1, partitions=1)
-    copy = Copy(spark, broker, tmp_path, subscribe=None, subscribePattern="gone-.")
+    copy = Copy(spark, broker, tmp_path, **{"subscribe": None, option: topics})
     assert copy.run() == ["v0", "v0"]
     with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.delete_topic("gone-b")
-        until(lambda: "gone-b" not in admin.list_topics())
-    with pytest.raises(Exception, match="gone-b-0 was read up to 1 and is not there"):
+        admin.delete_topic(gone)
+        until(lambda: gone not in admin.list_topics())
+    with pytest.raises(Exception, match=f"{gone}-0 was read up to 1 and is not there"):
         copy.run()
-    assert copy.run(failOnDataLoss="false") == ["v0", "v0"]
+    for _ in range(2):  # The second one begins where the first one has already gone on without it.
+        sent(broker, kept, [b"later"])
+        rows = copy.run(failOnDataLoss="false")
+    assert rows == ["later", "later", "v0", "v0"]
 
 
 def test_transactions_leave_gaps_that_are_no_loss(spark: Any, broker: AnyBroker, tmp_path: Path) -> None:

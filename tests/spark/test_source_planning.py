@@ -26,7 +26,7 @@ SOFT = 0.25
 LIMIT_BYTES = 400_000
 TASK_BYTES = 150_000
 RECORDS = 6_000
-KINDS = ["skewed", "growing", "compressed"]
+KINDS = ["skewed", "growing", "burst", "compressed"]
 
 Spans = dict[TopicPartition, list[BatchSpan]]
 
@@ -53,6 +53,8 @@ def fill(broker: AnyBroker, kind: str) -> None:
                     partition, value = (1, b"x" * 5_000) if number % 10 == 0 else (0, b"x" * 200)
                 case "growing":
                     partition, value = number % 2, b"x" * (number // 2)
+                case "burst":  # Few large ones among small ones, between the places that are looked at first.
+                    partition, value = number % 2, b"x" * (20_000 if 4_700 <= number < 4_800 else 200)
                 case _:  # The second half does not let itself be compressed.
                     partition = number % 2
                     value = b"x" * 1_000 if number < RECORDS // 2 else chance.randbytes(1_000)

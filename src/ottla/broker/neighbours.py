@@ -44,7 +44,8 @@ class Neighbours:
                 self._alive.add(broker_id)
             elif broker_id in self._alive:
                 self._alive.remove(broker_id)
-                self._lost_at[broker_id] = self._clock.monotonic()
+                if broker is not None and not broker.in_controlled_shutdown:  # Others led before that one went.
+                    self._lost_at[broker_id] = self._clock.monotonic()
 
     def lost_lately(self) -> set[NodeId]:
         """Those that were fenced a moment ago; their addresses are known still."""

@@ -134,21 +134,23 @@ def explain(
 
 def plans(pipelines: "Sequence[Pipeline]", directory: "StateDirectory") -> list[str]:
     need("pyspark")
+    driver = started(pipelines, "local[1]", {}, directory)
+    try:
+        return [planned(driver, pipeline, directory) for pipeline in pipelines]
+    finally:
+        driver.stop()
+
+
+def planned(driver: "SparkSession", pipeline: "Pipeline", directory: "StateDirectory") -> str:
+    from ottla.spark.pipelines.failures import failure_of
     from ottla.spark.pipelines.query import context_of, plan_of
     from ottla.spark.pipelines.session import pipeline_session
 
-    driver = started(pipelines, "local[1]", {}, directory)
+    session = pipeline_session(driver, pipeline, {})
     try:
-        return [
-            plan_of(
-                pipeline_session(driver, pipeline, {}),
-                pipeline,
-                context_of(pipeline, directory.checkpoint_of(pipeline)),
-            )
-            for pipeline in pipelines
-        ]
-    finally:
-        driver.stop()
+        return plan_of(session, pipeline, context_of(pipeline, directory.checkpoint_of(pipeline)))
+    except Exception as error:  # A step's own, or whatever Spark finds wrong with it.
+        raise Failure(f"{pipeline.name}: {failure_of(error).reason}", exit_code=INVALID) from error
 
 
 # -- running ---------------------------------------------------------------------------------------------------------

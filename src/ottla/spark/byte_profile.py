@@ -3,12 +3,13 @@
 A partition's size by its span of offsets would be wrong where it matters: compaction leaves gaps, compression and
 record sizes change over time. So a range is looked into: a small fetch at an offset shows the batches from there on,
 that is, bytes per offset seen. Where two neighbouring looks agree, what is between is taken to be alike; where they do
-not, the middle is looked at, too. Pure but for the function that looks.
+not, the middle is looked at, too. A few large records between two looks stay unseen, and to a small limit they are many
+times its size: what is short enough is therefore read through and counted. Pure but for the functions that look.
 """
 
 import bisect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +20,8 @@ HALVINGS_MAX: Final = 7
 ALIKE: Final = 1.2  # Densities that differ by less are taken for the same.
 ZOOMS_MAX: Final = 8
 ZOOMED_ENOUGH: Final = 0.25
+COUNTED_BYTES_MAX: Final = 32 << 20
+"""So much is read through for one plan at most. Limits up to it are kept whatever the records' sizes are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class Look:
 
 
 LookAt = Callable[[Offset], Look]
+BatchesFrom = Callable[[Offset], Sequence[Look]]
+"""The next batches from an offset on, each a look of its own; none where there is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,29 @@ def measure(start: Offset, end: Offset, look_at: LookAt) -> ByteProfile:
     last = first if first.end >= end else look_at(end - 1)
     _measure_into(profile, start, end, first, last, look_at, halvings=0)
     return profile
+
+
+def count(start: Offset, end: Offset, max_bytes: float, batches_from: BatchesFrom, look_at: LookAt) -> ByteProfile:
+    """Batch by batch, up to the end or to where `max_bytes` are reached. Only behind what cannot be read it estimates."""
+    profile = ByteProfile([start], [0.0])
+    while profile.offsets[-1] < end and profile.total_bytes < max_bytes:
+        found = [batch for batch in batches_from(profile.offsets[-1]) if batch.end > profile.offsets[-1]]
+        if not found:
+            return joined(profile, measure(profile.offsets[-1], end, look_at))
+        for batch in found:
+            low, high = max(batch.start, profile.offsets[-1]), min(batch.end, end)
+            if low < end:
+                _extend(profile, high, (high - low) * batch.bytes_per_offset)
+            else:
+                _extend(profile, end, 0.0)
+                break
+    return profile
+
+
+def joined(one: ByteProfile, following: ByteProfile) -> ByteProfile:
+    """`following` begins where `one` ends."""
+    bytes_before = [one.total_bytes + size_bytes for size_bytes in following.bytes_before[1:]]
+    return ByteProfile([*one.offsets, *following.offsets[1:]], [*one.bytes_before, *bytes_before])
 
 
 def _measure_into(

@@ -126,6 +126,11 @@ class SourceOptions:
     read_committed: bool
     timeout_seconds: float = 60.0
 
+    @property
+    def topic_names(self) -> frozenset[str]:
+        """Those that are asked for by name; none with a pattern."""
+        return frozenset(self.topics or (one.topic for one in self.assigned))
+
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> Self:
         """A stream begins at the end unless told otherwise and has no end of its own, as with the official connector."""

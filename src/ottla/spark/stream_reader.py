@@ -3,6 +3,7 @@
 A partition that the checkpoint does not know was created since and is read from its start.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ottla.base.errors import ErrorCode
 from ottla.base.types import Offset, TopicPartition
 from ottla.spark.batch_reader import read_task, tasks
 from ottla.spark.data_loss import tell_lost
@@ -24,12 +26,14 @@ from ottla.spark.offset_ranges import limit_bytes, limit_offsets
 from ottla.spark.source_options import SourceOptions
 from ottla.spark.stream_position import StreamPosition
 from ottla.spark.task_planning import plan_ranges
-from ottla.spark.topic_offsets import TopicOffsets
+from ottla.spark.topic_offsets import TopicOffsets, topic_error
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Offsets = dict[TopicPartition, Offset]
+
+logger = logging.getLogger(__name__)
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -40,6 +44,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamPosition | None = None
         """Where a query with the trigger availableNow ends."""
         self._waiting_since: float | None = None
+        self._missing_told: set[str] = set()
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
@@ -61,6 +66,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = StreamPosition.from_json(start)
         end = self._not_before(begun, self._target or self._latest())
+        self._tell_missing(begun, end)
         first = self._first_offsets(begun, end)
         # Spark asks only after the batch that ended at `start` is done, at the end of a run as well: `commit` is not
         # called for the last batch of one.
@@ -71,8 +77,17 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.at(self._limited(first, dict(end.offsets), limit)).to_json()
 
     def _latest(self) -> StreamPosition:
-        partitions, ids = self._topics.partitions_and_ids()
+        partitions, ids = self._topics.partitions_and_ids(only_there=True)
         return StreamPosition(offsets=self._topics.latest(partitions), topic_ids=ids)
+
+    def _tell_missing(self, begun: StreamPosition, end: StreamPosition) -> None:
+        """Topics asked for by name that are not there. One that was read before is a loss, which is told as such."""
+        for topic in sorted(self._options.topic_names - end.topic_ids.keys() - self._missing_told):
+            if not self._options.fail_on_data_loss:
+                logger.warning("%s is not there: going on without it, because of failOnDataLoss=false", topic)
+                self._missing_told.add(topic)
+            elif topic not in begun.topic_ids:
+                raise topic_error(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _not_before(self, begun: StreamPosition, end: StreamPosition) -> StreamPosition:
         """Records behind an open transaction are no end that moved back: a group may have read past it."""
@@ -109,7 +124,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             return limit_offsets(start, end, limit.max_rows)
         if isinstance(limit, ReadMaxBytes):
-            limited = limit_bytes(start, end, limit.max_bytes, self._topics.look_at)
+            limited = limit_bytes(start, end, limit.max_bytes, self._topics)
             return limit_offsets(start, limited, self._options.max_offsets_per_trigger)
         return end
 

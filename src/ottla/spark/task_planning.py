@@ -3,7 +3,7 @@
 from typing import Final
 
 from ottla.base.types import TopicPartition
-from ottla.spark.byte_profile import ByteProfile, flat_profile, measure
+from ottla.spark.byte_profile import COUNTED_BYTES_MAX, ByteProfile, count, flat_profile, joined, measure
 from ottla.spark.offset_ranges import OffsetRange, Offsets, split
 from ottla.spark.source_options import SourceOptions
 from ottla.spark.topic_offsets import TopicOffsets
@@ -22,7 +22,13 @@ def plan_ranges(options: SourceOptions, topics: TopicOffsets, start: Offsets, en
         is_short = waiting[partition] * LARGE_RECORD_BYTES <= options.max_bytes_per_task
         if is_short and options.min_partitions <= len(waiting):
             return flat_profile(first, last, LARGE_RECORD_BYTES)
-        return measure(first, last, topics.look_at(partition))
+        look_at = topics.look_at(partition)
+        if options.max_bytes_per_task > COUNTED_BYTES_MAX:
+            return measure(first, last, look_at)
+        counted_bytes = COUNTED_BYTES_MAX / len(waiting)
+        counted = count(first, last, counted_bytes, topics.batches_from(partition, counted_bytes), look_at)
+        counted_up_to = counted.offsets[-1]
+        return counted if counted_up_to == last else joined(counted, measure(counted_up_to, last, look_at))
 
     profiles = {partition: profile(partition) for partition in waiting}
     return split(profiles, min_ranges=options.min_partitions, max_bytes=options.max_bytes_per_task)

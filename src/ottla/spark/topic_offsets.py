@@ -16,7 +16,7 @@ from ottla.client.raw.fetching import PartitionReader
 from ottla.client.raw.group_offsets import commit_offsets, fetch_offsets
 from ottla.client.raw.offsets import EARLIEST, LATEST, list_offsets
 from ottla.client.raw.patience import COORDINATOR_PASSING, LEADER_PASSING, patiently
-from ottla.spark.byte_profile import Look, LookAt
+from ottla.spark.byte_profile import BatchesFrom, Look, LookAt
 from ottla.spark.options import OptionError
 from ottla.spark.source_options import EARLIEST as EARLIEST_RULE
 from ottla.spark.source_options import GROUP_PREFIX, Bound, SourceOptions
@@ -24,9 +24,11 @@ from ottla.wire import api
 
 Offsets = dict[TopicPartition, Offset]
 T = TypeVar("T")
+Topic = api.MetadataResponse.MetadataResponseTopic
 
 PASSING: Final = COORDINATOR_PASSING | LEADER_PASSING
 LOOK_BYTES: Final = 64 << 10  # The first batch comes whole, however large; further ones make small batches count.
+COUNT_BYTES_MAX: Final = 1 << 20
 
 
 class TopicOffsets:
@@ -56,31 +58,33 @@ class TopicOffsets:
     def partitions(self) -> list[TopicPartition]:
         return self.partitions_and_ids()[0]
 
-    def partitions_and_ids(self) -> tuple[list[TopicPartition], dict[str, str]]:
-        """All that is to be read, and the id of each topic, by its name."""
-        topics = self._topics()
+    def partitions_and_ids(self, *, only_there: bool = False) -> tuple[list[TopicPartition], dict[str, str]]:
+        """All that is to be read, and the id of each topic, by its name. A topic that is not there is an error, or,
+        with `only_there`, left out."""
+        topics = self._topics(only_there=only_there)
         ids = {topic.name or "": topic.topic_id.hex for topic in topics}
         if self._options.assigned:
-            return sorted(self._options.assigned), ids
+            return sorted(one for one in self._options.assigned if one.topic in ids), ids
         partitions = [
             TopicPartition(topic.name or "", one.partition_index) for topic in topics for one in topic.partitions
         ]
         return sorted(partitions), ids
 
-    def _topics(self) -> list[api.MetadataResponse.MetadataResponseTopic]:
-        options = self._options
-        if options.topic_pattern:
-            pattern = re.compile(options.topic_pattern)
-            found = self._patiently(lambda: self._cluster.metadata(None)).topics
-            return [one for one in found if one.name and not one.is_internal and pattern.fullmatch(one.name)]
-        return self._patiently(lambda: self._named_topics(options.topics or {one.topic for one in options.assigned}))
+    def _topics(self, *, only_there: bool) -> list[Topic]:
+        pattern = self._options.topic_pattern
+        if not pattern:
+            return self._patiently(lambda: self._named_topics(only_there=only_there))
+        found = self._patiently(lambda: self._cluster.metadata(None)).topics
+        return [one for one in found if one.name and not one.is_internal and re.fullmatch(pattern, one.name)]
 
-    def _named_topics(self, names: Iterable[str]) -> list[api.MetadataResponse.MetadataResponseTopic]:
-        topics = list(self._cluster.metadata(names).topics)
+    def _named_topics(self, *, only_there: bool) -> list[Topic]:
+        topics = self._cluster.metadata(self._options.topic_names).topics
+        if only_there:
+            topics = [topic for topic in topics if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         for topic in topics:
             if topic.error_code != ErrorCode.NONE:
-                raise coded_error(topic.error_code, f"looking for the partitions of {topic.name}")
-        return topics
+                raise topic_error(topic.name or "", topic.error_code)
+        return list(topics)
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
@@ -161,28 +165,41 @@ class TopicOffsets:
 
     def look_at(self, partition: TopicPartition) -> LookAt:
         """See byte_profile.py."""
+        batches_from = self.batches_from(partition, LOOK_BYTES)
+
+        def look(offset: Offset) -> Look:
+            found = batches_from(offset)
+            if not found:
+                return Look(offset, offset + 1, 0)
+            return Look(min(offset, found[0].start), found[-1].end, sum(batch.size_bytes for batch in found))
+
+        return look
+
+    def batches_from(self, partition: TopicPartition, wanted_bytes: float) -> BatchesFrom:
+        """`wanted_bytes` in all: no more is asked for at a time, within bounds."""
         reader = PartitionReader(
             self._cluster,
             partition,
             read_committed=self._options.read_committed,
-            fetch_bytes=LOOK_BYTES,
+            fetch_bytes=min(max(int(wanted_bytes), LOOK_BYTES), COUNT_BYTES_MAX),
             max_wait_ms=0,
             timeout_s=self._options.timeout_seconds,
         )
 
-        def look(offset: Offset) -> Look:
+        def batches(offset: Offset) -> list[Look]:
             try:
                 found = reader.fetch(offset).batches
             except ClientError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE.name:
                     raise
-                found = ()  # Gone: the task that wants to read it decides whether that is an error.
-            if not found:
-                return Look(offset, offset + 1, 0)
-            start = min(offset, found[0].header.base_offset)
-            return Look(start, found[-1].header.next_offset, sum(len(batch.view) for batch in found))
+                return []  # Gone: the task that wants to read it decides whether that is an error.
+            return [Look(one.header.base_offset, one.header.next_offset, len(one.view)) for one in found]
 
-        return look
+        return batches
+
+
+def topic_error(topic: str, code: int) -> ClientError:
+    return coded_error(code, f"looking for the partitions of {topic}")
 
 
 def _check_named(what: str, named: Mapping[TopicPartition, int], partitions: list[TopicPartition]) -> None:

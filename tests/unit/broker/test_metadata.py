@@ -62,6 +62,7 @@ def test_one_that_was_lost_a_moment_ago_is_listed_still():
     response = metadata(node, "orders")
     assert [broker.node_id for broker in response.brokers] == [1, 2]
     assert [partition.leader_id for partition in only_topic(response).partitions] == [1]
+    assert [broker.node_id for broker in metadata(node).brokers] == [1], "not to who asks for everything"
     node.clock.advance(LISTED_SECONDS + 1)
     assert [broker.node_id for broker in metadata(node, "orders").brokers] == [1]
 

@@ -68,6 +68,18 @@ def test_a_broker_stays_listed_for_a_moment_after_it_was_fenced() -> None:
     world.run(run())
 
 
+def test_one_that_stopped_in_order_is_not_lost() -> None:
+    world = World(1)
+
+    async def run() -> None:
+        neighbours, image = neighbours_of(world, Asked({}))
+        change(neighbours, image, broker_record(2, in_controlled_shutdown=True))
+        change(neighbours, image, broker_record(2, in_controlled_shutdown=True, fenced=True))
+        assert neighbours.lost_lately() == set()
+
+    world.run(run())
+
+
 def test_one_that_is_back_or_forgotten_is_not_lost() -> None:
     world = World(1)
 

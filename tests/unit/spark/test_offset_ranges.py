@@ -1,25 +1,37 @@
 """Limits of a micro-batch and the division into tasks."""
 
-from collections.abc import Callable
-
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.base.types import Offset, TopicPartition
-from ottla.spark.byte_profile import Look, LookAt, flat_profile
+from ottla.spark.byte_profile import COUNTED_BYTES_MAX, BatchesFrom, Look, LookAt, flat_profile
 from ottla.spark.offset_ranges import OffsetRange, limit_bytes, limit_offsets, split
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def looking(**record_bytes: int) -> Callable[[TopicPartition], LookAt]:
-    """Logs with one record a batch, all of a size in each partition."""
-    sizes = {A: record_bytes["a"], B: record_bytes["b"]}
+class Records:
+    """Logs with one record a batch, of known sizes; counts the bytes that were fetched to know them."""
 
-    def look_at(partition: TopicPartition) -> LookAt:
-        return lambda offset: Look(offset, offset + 1, sizes[partition])
+    def __init__(self, sizes: dict[TopicPartition, list[int]]) -> None:
+        self.fetched_bytes = 0
+        self._sizes = sizes
 
-    return look_at
+    def look_at(self, partition: TopicPartition) -> LookAt:
+        return lambda offset: Look(offset, offset + 1, self._fetched(partition, offset))
+
+    def batches_from(self, partition: TopicPartition, wanted_bytes: float) -> BatchesFrom:
+        return lambda offset: [Look(offset, offset + 1, self._fetched(partition, offset))]
+
+    def _fetched(self, partition: TopicPartition, offset: Offset) -> int:
+        self.fetched_bytes += self._sizes[partition][offset]
+        return self._sizes[partition][offset]
+
+
+def looking(**record_bytes: int) -> Records:
+    """All of a size in each partition."""
+    return Records({A: [record_bytes["a"]] * 100, B: [record_bytes["b"]] * 100})
 
 
 def test_without_a_limit_everything_is_read() -> None:
@@ -28,6 +40,15 @@ def test_without_a_limit_everything_is_read() -> None:
 
 def test_a_limit_is_shared_in_proportion_to_what_waits() -> None:
     assert limit_offsets({A: 0, B: 100}, {A: 900, B: 200}, 100) == {A: 90, B: 110}
+
+
+@given(st.lists(st.integers(0, 1_000), min_size=1, max_size=8), st.integers(1, 500))
+@example([0, 5, 5], 9)
+def test_a_limit_of_offsets_is_never_exceeded_and_always_reached(waiting: list[int], max_offsets: int) -> None:
+    end = {TopicPartition("t", index): count for index, count in enumerate(waiting)}
+    limited = limit_offsets(dict.fromkeys(end, 0), end, max_offsets)
+    assert sum(limited.values()) == min(max_offsets, sum(waiting))
+    assert all(limited[one] <= end[one] for one in end)
 
 
 def test_a_partition_with_little_still_gets_on() -> None:
@@ -45,6 +66,50 @@ def test_a_limit_smaller_than_a_record_is_one_record() -> None:
 
 def test_what_is_below_the_limit_is_read_whole() -> None:
     assert limit_bytes({A: 0, B: 7}, {A: 100, B: 7}, 10_000, looking(a=100, b=10)) == {A: 100, B: 7}
+
+
+@pytest.mark.parametrize(
+    ("burst_start", "burst_end", "large_bytes"), [(15_001, 15_100, 100_000), (9_001, 9_200, 50_000)]
+)
+@pytest.mark.parametrize("limit_mb", [1, 2, 20])
+def test_a_short_run_of_large_records_is_not_passed_over(
+    burst_start: Offset, burst_end: Offset, large_bytes: int, limit_mb: int
+) -> None:
+    sizes = [large_bytes if burst_start <= offset < burst_end else 100 for offset in range(20_000)]
+    start, batches = 0, []
+    while start < len(sizes):
+        end = limit_bytes({A: start}, {A: len(sizes)}, limit_mb * 1_000_000, Records({A: sizes}))[A]
+        batches.append(sum(sizes[start:end]))
+        start = end
+    assert max(batches) <= limit_mb * 1_000_000 + large_bytes
+    assert min(batches[:-1], default=0) >= limit_mb * 750_000 or len(batches) == 1
+
+
+def test_no_more_than_the_limit_is_fetched_to_find_a_small_one() -> None:
+    records = Records({A: [1_000] * 100_000, B: [10] * 100_000})
+    limit_bytes({A: 0, B: 0}, {A: 100_000, B: 100_000}, 1_000_000, records)
+    assert records.fetched_bytes < 1_250_000
+
+
+def test_a_large_limit_is_found_by_looking_at_few_places() -> None:
+    records = Records({A: [1_000] * 100_000})
+    limit_bytes({A: 0}, {A: 100_000}, COUNTED_BYTES_MAX + 1, records)
+    assert records.fetched_bytes < 100_000
+
+
+def test_what_has_gone_is_passed_over() -> None:
+    """Nothing can be fetched at the first offsets: retention took them since the query stood there."""
+
+    class Shortened(Records):
+        def look_at(self, partition: TopicPartition) -> LookAt:
+            return lambda offset: Look(offset, offset + 1, 0 if offset < 50 else 10)
+
+        def batches_from(self, partition: TopicPartition, wanted_bytes: float) -> BatchesFrom:
+            return lambda offset: [] if offset < 50 else [Look(offset, offset + 1, 10)]
+
+    ends = [limit_bytes({A: start}, {A: 100}, 100, Shortened({}))[A] for start in (0, 50)]
+    assert ends[0] > 0
+    assert ends[1] == 60
 
 
 def test_a_large_range_is_split_by_bytes() -> None:

@@ -79,6 +79,8 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
     if len(node.image.brokers) > 1:
         await node.neighbours.wait_replaced(_leaders(node.image, asked))
     view = ListenerView(node.image, context.peer.listener)
+    # For who has lost a leader. Administrators, who ask for everything, would ask each that is listed.
+    lately = view.endpoints_of(node.neighbours.lost_lately()) if asked else {}
     own = view.endpoints.get(node.node_id)
     if own is not None:
         node.advertised.check(context.peer, own.host, own.port)
@@ -87,10 +89,7 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
             api.MetadataResponse.MetadataResponseBroker(
                 node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=node.image.brokers[broker_id].rack
             )
-            for broker_id, endpoint in {
-                **view.endpoints,
-                **view.endpoints_of(node.neighbours.lost_lately()),
-            }.items()
+            for broker_id, endpoint in {**view.endpoints, **lately}.items()
         ],
         cluster_id=node.cluster_id,
         controller_id=controller_id(node),

@@ -1,13 +1,13 @@
-"""From files to pipelines: everything that can be wrong is found before Spark starts, all of it at once.
+"""From files to pipelines: what is wrong with them is found before Spark starts, all of it at once.
 
-Neither Spark nor a store is imported or connected to; SQL is left to Spark, which tells its own errors when the query is
-made. `sections` has the rules for keys and types, this module what a pipeline's parts have to do with each other.
+Neither Spark nor a store is imported or connected to; SQL, the names of columns and the types in a schema are left to
+Spark, which tells its own errors when the query is made. `sections` has the rules for keys and types, this module what a
+pipeline's parts have to do with each other.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,6 +30,7 @@ from ottla.spark.pipelines.document import Document, Place, Problem, read_docume
 from ottla.spark.pipelines.durations import duration_ms
 from ottla.spark.pipelines.kinds import UnknownKind, make_importable, sink_kind, source_kind
 from ottla.spark.pipelines.sections import read_section
+from ottla.spark.pipelines.step_functions import wrong_with
 
 SERVERS_DEFAULT: Final = "localhost:9092"
 SERVERS_VARIABLE: Final = "OTTLA_BOOTSTRAP_SERVERS"
@@ -116,7 +117,7 @@ class _Checker:
         self._name()
         sources, steps, sink = self._sources(), self._steps(), self._sink()
         servers, trigger, errors = self._bootstrap_servers(), self._trigger(), self._errors()
-        checkpoint, client_options = self._checkpoint(), self._client_options()
+        checkpoint, client_options, spark_conf = self._checkpoint(), self._client_options(), self._spark_conf()
         if self._document.problems or sink is None:
             return None
         return Pipeline(
@@ -133,7 +134,7 @@ class _Checker:
             errors=errors,
             trigger=trigger,
             checkpoint=checkpoint,
-            spark_conf={name: _spark_text(value) for name, value in top["spark"].items()},
+            spark_conf=spark_conf,
         )
 
     def _wrong(self, place: Place, message: str) -> None:
@@ -163,6 +164,12 @@ class _Checker:
             named = [name for name in options if name in str(error)]
             self._wrong(("kafka", *named[:1]), f"kafka: {error}")
         return {f"kafka.{name}": text for name, text in options.items()}
+
+    def _spark_conf(self) -> dict[str, str]:
+        for name in self._top["spark"]:
+            if not name.startswith("spark."):
+                self._wrong(("spark", name), f"spark: {name} is no setting of Spark's: those begin with spark.")
+        return {name: _spark_text(value) for name, value in self._top["spark"].items()}
 
     def _checkpoint(self) -> Path | None:
         text = self._top["checkpoint"]
@@ -283,8 +290,8 @@ class _Checker:
             self._wrong((*place, "python"), f"python: {said!r} is not module:function")
             return None
         make_importable(self._document.file.parent)
-        if find_spec(module.split(".")[0]) is None:
-            self._wrong((*place, "python"), f"python: there is no module {module} beside this file or on Python's path")
+        if reason := wrong_with(module, function):
+            self._wrong((*place, "python"), f"python: {reason}")
         return PythonStep(module=module, function=function, view=view)
 
     # -- the sink ----------------------------------------------------------------------------------------------------

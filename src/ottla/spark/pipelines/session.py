@@ -4,6 +4,7 @@ A pipeline's session has its own views and SQL configuration. What is no SQL con
 pipelines that disagree about it cannot share one.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +24,8 @@ _DRIVER: Final = {
     "spark.ui.showConsoleProgress": "false",  # Its bar would be drawn over our table.
     "spark.log.level": "FATAL",  # A failure is told by us, in a line; Spark would add pages.
 }
+# PySpark logs what is wrong with a query on its own as well, the JVM's stack and all.
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SESSION: Final = {
     "spark.sql.session.timeZone": "UTC",  # Delta refuses Arrow data in any other zone's name.
     "spark.sql.python.filterPushdown.enabled": "true",  # Off, a Python source that can push filters down fails.
@@ -53,11 +56,22 @@ def start_driver(pipelines: Iterable[Pipeline], *, master: str, conf: Mapping[st
 
     chosen = {**_DRIVER, **_SESSION, **_local_defaults(master), **shared_conf(pipelines), **conf}
     builder = SparkSession.builder.master(master).appName("ottla pipeline")
+    query_errors_in(log)
     try:
         with _stderr_in(log):
             return builder.config(map=dict(chosen)).getOrCreate()
     except PySparkException as error:
         raise CannotStart(f"Spark does not start, {log} says why; it needs Java 17 or newer") from error
+
+
+def query_errors_in(log: Path) -> None:
+    from pyspark.logger import PySparkLogger
+
+    for name in _QUERY_LOGGERS:
+        logger = PySparkLogger.getLogger(name)
+        for handler in list(logger.handlers):
+            logger.removeHandler(handler)
+        logger.addHandler(logging.FileHandler(log, encoding="utf-8", delay=True))
 
 
 @contextmanager

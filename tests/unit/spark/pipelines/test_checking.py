@@ -153,6 +153,9 @@ transform:
         ("transform: [{python: nowhere}]", "is not module:function"),
         ("transform: [{python: 'no_such_module:f'}]", "there is no module no_such_module"),
         ("transform: [{sql: SELECT 1, view: input}]", "is no name for a view"),
+        ("transform: [{python: 'json:no_such_function'}]", "__init__.py has no function no_such_function"),
+        ("transform: [{python: 'json.decoder:no_such_function'}]", "decoder.py has no function no_such_function"),
+        ("spark: {master: local}", "master is no setting of Spark's: those begin with spark."),
         ("transform: [5]", "a mapping is needed, with sql, python, view"),
         ("outputMode: upsert", "is not one of append, update, complete"),
         ("outputMode: update", "the sink parquet takes append only"),
@@ -163,6 +166,25 @@ def test_what_is_wrong_is_told(tmp_path: Path, change: str, reason: str) -> None
     others = "".join(line for line in LEAST.splitlines(keepends=True) if not line.startswith(f"{key}:"))
     [message] = messages(tmp_path, others + change + "\n")
     assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("source", "is_right"),
+    [
+        ("def step(frame, spark): ...", True),
+        ("try:\n    from fast import step\nexcept ImportError:\n    from slow import step", True),
+        ("from others import *", True),
+        ("step = lambda frame, spark: frame", True),
+        ("def steps(frame, spark):\n    def step(): ...\n    return step()", False),
+        ("print(step)", False),
+        ("def step(:", False),
+    ],
+)
+def test_a_steps_function_is_looked_for_without_running_its_file(source: str, is_right: bool, tmp_path: Path) -> None:
+    module = f"step_{abs(hash(source))}"
+    (tmp_path / f"{module}.py").write_text(f"{source}\nraise SystemExit\n")
+    problems = check(tmp_path, f"{LEAST}transform: [{{python: '{module}:step'}}]").problems
+    assert (problems == []) is is_right
 
 
 def test_several_sources_need_a_transform(tmp_path: Path) -> None:
