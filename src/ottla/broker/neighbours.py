@@ -24,7 +24,7 @@ from ottla.wire.apis import ApiKey
 PROBE_SECONDS_MAX: Final = 0.1
 SUCCESSOR_LOOK_SECONDS: Final = 0.01
 SUCCESSOR_LOOKS_MAX: Final = 50
-LISTED_SECONDS: Final = 2.0
+LISTED_SECONDS: Final = 0.5
 
 
 class Neighbours:
