@@ -17,9 +17,9 @@ from tests.cluster.site import Site
 from tests.cluster.topics import NO_LEADER
 from tests.conformance.client import Client, ClientError
 from tests.conformance.commands import Commands
+from tests.conformance.ports import free_ports
 from tests.conformance.registry import start
-from tests.conformance.test_metrics import scrape
-from tests.conformance.test_process import free_ports
+from tests.conformance.scraping import scrape
 
 NODES: Final = 5
 METRICS_PORTS: Final = dict(zip(range(1, NODES + 1), free_ports(NODES), strict=True))

@@ -1,21 +1,12 @@
 """`ottla.metrics.port`: a page that Prometheus reads, from a real broker and from several on one machine."""
 
-import urllib.request
-
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 import ottla.testing
 from ottla.client import Admin
 from ottla.testing import BrokerFailed
-from tests.conformance.test_process import free_ports
-
-
-def scrape(host: str, port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=10) as response:
-        assert response.headers["Content-Type"].startswith("text/plain")
-        text = response.read().decode()
-    return {sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples}
+from tests.conformance.ports import free_ports
+from tests.conformance.scraping import scrape
 
 
 def test_prometheus_reads_what_a_node_tells_of_itself() -> None:

@@ -13,16 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 import ottla.testing
 from ottla.testing import BrokerFailed
-
-
-def free_ports(count: int) -> list[int]:
-    import socket
-
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
+from tests.conformance.ports import free_ports
 
 
 def start(**arguments: Any) -> None:

@@ -75,9 +75,8 @@ class BrokerWatch:
             await self._peers.ask(
                 broker_id, ApiKey.API_VERSIONS, PROBE_VERSION, request, timeout_seconds=PROBE_SECONDS_MAX
             )
-            logger.debug(
-                "the connection to broker %d was lost; it answers on another", broker_id
-            )  # Idle ones are closed.
+            # As a rule it was idle for too long.
+            logger.debug("the connection to broker %d was lost; it answers on another", broker_id)
         except PeerLost:
             self._on_gone(broker_id, epoch)
         except ApiError as error:

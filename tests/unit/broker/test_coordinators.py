@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,30 +9,13 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.neighbours import SUCCESSOR_LOOK_SECONDS, SUCCESSOR_LOOKS_MAX, Neighbours
-from ottla.broker.peers import Nobody, PeerLost
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import GROUP_TOPIC
 from ottla.replica.partitions import Partitions
 from sim.world import World
+from tests.unit.broker.asked_peers import GONE, SILENT, Asked
 from tests.unit.metadata.cluster import broker_record, image_of, partition_record, replay, topic_records
-
-
-class Asked(Nobody):
-    """Peers of which some are gone, and some silent."""
-
-    def __init__(self, answers: dict[int, ApiError]) -> None:
-        self.answers = answers
-        self.asked: list[int] = []
-
-    async def ask(self, node_id: int, *_: Any, **__: Any) -> None:
-        self.asked.append(node_id)
-        if node_id in self.answers:
-            raise self.answers[node_id]
-
-
-GONE = PeerLost("nobody listens")
-SILENT = ApiError(ErrorCode.NETWORK_EXCEPTION, "no answer")
 
 
 def find(peers: Asked, *, leader: int, happens: Callable[[MetadataImage], None] | None = None) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from ottla.broker.neighbours import LISTED_SECONDS, Neighbours
 from ottla.metadata.image import MetadataImage
 from sim.world import World
-from tests.unit.broker.test_coordinators import GONE, Asked
+from tests.unit.broker.asked_peers import GONE, Asked
 from tests.unit.metadata.cluster import broker_record, image_of, replay
 
 

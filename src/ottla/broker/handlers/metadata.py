@@ -2,7 +2,8 @@
 
 Answers are for the listener that the client came in through: another listener's address would be of no use to it. A
 topic that a client names and nobody has is created when both the request and auto.create.topics.enable allow it, and
-the answer already has its leaders. Without an authorizer every operation is authorized.
+the answer already has its leaders. A leader that is gone is not told: the answer waits a moment for its successor
+(`broker/neighbours.py`). Without an authorizer every operation is authorized.
 
 Not done: internal topics are not created by asking for them (their coordinators do that); REBOOTSTRAP_REQUIRED is
 never sent.
@@ -108,13 +109,11 @@ async def metadata(node: Node, context: RequestContext, request: api.MetadataReq
 
 
 def _leaders(image: MetadataImage, asked: Sequence[api.MetadataRequest.MetadataRequestTopic] | None) -> set[NodeId]:
-    """Of all the partitions that are asked for."""
+    """Of the partitions that are asked for; where that is all of them, every broker that may be one."""
     if asked is None:
-        topics = list(image.topics.values())
-    else:
-        found = [image.topics_by_id.get(one.topic_id) or image.topics.get(one.name or "") for one in asked]
-        topics = [topic for topic in found if topic is not None]
-    return {partition.leader for topic in topics for partition in topic.partitions.values()}
+        return {broker.id for broker in image.brokers.values() if not broker.fenced}
+    topics = [image.topics_by_id.get(one.topic_id) or image.topics.get(one.name or "") for one in asked]
+    return {partition.leader for topic in topics if topic is not None for partition in topic.partitions.values()}
 
 
 async def _answer(
