@@ -1,6 +1,6 @@
 """The command tree, and the one place where an expected failure becomes a line and an exit code."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import confluent_kafka
 import typer
@@ -92,3 +92,16 @@ def version(as_json: AsJson = False) -> None:
         print_json(versions)
     else:
         print(f"ottla {versions['ottla']} (librdkafka {versions['librdkafka']})")
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _: Annotated[bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version)] = False,
+) -> None:
+    pass

@@ -163,6 +163,7 @@ def test_a_mistyped_command_gets_a_suggestion(run: Run) -> None:
 
 def test_the_version_for_people_and_for_scripts(run: Run) -> None:
     assert run("version").stdout.startswith(f"ottla {ottla.__version__} (librdkafka ")
+    assert run("--version").stdout == run("version").stdout
     assert json.loads(run("version", "--json").stdout)["ottla"] == ottla.__version__
 
 
