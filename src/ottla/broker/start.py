@@ -112,7 +112,7 @@ async def prepare_node(
         topic_deletion_enabled=config.flag("delete.topic.enable"),
         static_broker_configs=config.texts,
     )
-    storages = [Storage(directory, world.clock) for directory in directories]
+    storages = [Storage(directory, world.clock, world.workers) for directory in directories]
     partitions = Partitions(
         node_id=node_id,
         storages=storages,

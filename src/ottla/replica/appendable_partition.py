@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError, RecordsRefused
-from ottla.base.types import LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition
-from ottla.base.workers import Workers
+from ottla.base.types import LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendResult, PartitionLog
 from ottla.replica.committing_partition import CommittingPartition
@@ -37,19 +35,8 @@ class Append(Protocol):
 class AppendablePartition(CommittingPartition):
     __slots__ = ("_append_busy", "_append_queue", "_flushes", "_guards", "_inspects")
 
-    def __init__(
-        self,
-        *,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: PartitionLog,
-        clock: Clock,
-        workers: Workers,
-        storage: Storage,
-    ) -> None:
-        super().__init__(
-            topic_partition=topic_partition, topic_id=topic_id, log=log, clock=clock, workers=workers, storage=storage
-        )
+    def __init__(self, log: PartitionLog, topic_id: TopicId, storage: Storage) -> None:
+        super().__init__(log, topic_id, storage)
         self._guards: TransactionGuards | None = None
         self._append_queue: deque[asyncio.Future[None]] | None = None
         self._append_busy = False

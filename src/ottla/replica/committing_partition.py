@@ -12,11 +12,9 @@ from bisect import insort
 from collections import deque
 from typing import Final, NamedTuple
 
-from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.lazy_timer import LazyTimer
-from ottla.base.types import Offset, TopicId, TopicPartition
-from ottla.base.workers import Workers
+from ottla.base.types import Offset, TopicId
 from ottla.log.partition_log import PartitionLog, SidecarsUnsaved
 from ottla.replica.leadership import Leadership
 from ottla.replica.readable_partition import ReadablePartition
@@ -43,19 +41,8 @@ class CommittingPartition(ReadablePartition):
         "leadership",
     )
 
-    def __init__(
-        self,
-        *,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: PartitionLog,
-        clock: Clock,
-        workers: Workers,
-        storage: Storage,
-    ) -> None:
-        super().__init__(
-            topic_partition=topic_partition, topic_id=topic_id, log=log, clock=clock, workers=workers, storage=storage
-        )
+    def __init__(self, log: PartitionLog, topic_id: TopicId, storage: Storage) -> None:
+        super().__init__(log, topic_id, storage)
         self.leadership: Leadership | None = None  # While others follow us.
         self.is_short_of_replicas = False  # Of what acks=all asks for (min.insync.replicas).
         self._commit_waiters: deque[_CommitWaiter] | None = None

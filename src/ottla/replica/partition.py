@@ -11,10 +11,8 @@ Called by broker/handlers/produce, fetch, offsets; by the fetcher for followers,
 import asyncio
 from typing import Final, NamedTuple
 
-from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode, invariant
-from ottla.base.types import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
-from ottla.base.workers import Workers
+from ottla.base.types import LeaderEpoch, NodeId, Offset, TopicId
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.controller.partition_changes import RecoveryState
 from ottla.metadata.image_parts import PartitionImage
@@ -52,21 +50,9 @@ class Partition(MaintainedPartition):
         "replicas",
     )
 
-    def __init__(
-        self,
-        *,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: PartitionLog,
-        clock: Clock,
-        workers: Workers,
-        storage: Storage,
-        cluster: ClusterView,
-    ) -> None:
+    def __init__(self, log: PartitionLog, topic_id: TopicId, storage: Storage, cluster: ClusterView) -> None:
         """Without a role, which `follow_image` gives it."""
-        super().__init__(
-            topic_partition=topic_partition, topic_id=topic_id, log=log, clock=clock, workers=workers, storage=storage
-        )
+        super().__init__(log, topic_id, storage)
         self._cluster = cluster
         self.replicas: tuple[NodeId, ...] = ()
         self.isr: tuple[NodeId, ...] = ()

@@ -239,15 +239,7 @@ class Partitions:
                 self._counts[storage.path] -= 1
                 continue
             self._offline.pop(log.topic_partition, None)
-            partition = partitions[index] = Partition(
-                topic_partition=log.topic_partition,
-                topic_id=topic.id,
-                log=log,
-                clock=self._clock,
-                workers=self._workers,
-                storage=storage,
-                cluster=self.cluster,
-            )
+            partition = partitions[index] = Partition(log, topic.id, storage, self.cluster)
             # It may have been changed while a worker opened the log: what holds is the state of now.
             self._follow_image(partition, topic, topic.partitions.get(index, state))
 

@@ -11,10 +11,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_EPOCH, NO_NODE, LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
-from ottla.base.workers import Workers
+from ottla.base.types import NO_EPOCH, NO_NODE, LeaderEpoch, NodeId, Offset, TopicId
 from ottla.log.epoch_cache import EpochEnd
 from ottla.log.partition_log import LogSlice, PartitionLog
 from ottla.log.transaction_index import AbortedTransaction
@@ -51,17 +49,8 @@ class ReadablePartition:
         "topic_partition",
     )
 
-    def __init__(
-        self,
-        *,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        log: PartitionLog,
-        clock: Clock,
-        workers: Workers,
-        storage: Storage,
-    ) -> None:
-        self.topic_partition = topic_partition
+    def __init__(self, log: PartitionLog, topic_id: TopicId, storage: Storage) -> None:
+        self.topic_partition = topic_partition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
         self.storage = storage
@@ -72,8 +61,8 @@ class ReadablePartition:
         self.is_internal = topic_partition.topic in INTERNAL_TOPICS
         checkpointed = storage.directory.high_watermarks.get(topic_partition, 0)
         self.high_watermark: Offset = min(max(checkpointed, log.log_start_offset), log.log_end_offset)
-        self._clock = clock
-        self._workers = workers
+        self._clock = storage.clock
+        self._workers = storage.workers
         self._watchers: dict[Watcher, None] | None = None
         self._end_watchers: dict[Watcher, None] | None = None
         self._truncation: asyncio.Future[None] | None = None

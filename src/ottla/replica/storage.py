@@ -15,6 +15,7 @@ from typing import Final
 from ottla.base.clock import Clock
 from ottla.base.disk import Disk
 from ottla.base.owned_tasks import OwnedTasks
+from ottla.base.workers import Workers
 from ottla.log.directory import LogDirectory
 
 logger = logging.getLogger(__name__)
@@ -40,10 +41,11 @@ def _nobody_cares() -> None:
 class Storage:
     """One log directory's health, shared by its partitions."""
 
-    def __init__(self, directory: LogDirectory, clock: Clock) -> None:
+    def __init__(self, directory: LogDirectory, clock: Clock, workers: Workers) -> None:
         self.directory = directory
         self.path = directory.path
-        self._clock = clock
+        self.clock = clock
+        self.workers = workers
         self._refusal: str | None = None
         self._retry_at: float | None = None
         self._told: tuple[str, float] | None = None
@@ -68,7 +70,7 @@ class Storage:
     @property
     def refusal(self) -> str | None:
         """Why writes are refused now, or None."""
-        if self._refusal is not None and self._retry_at is not None and self._clock.monotonic() >= self._retry_at:
+        if self._refusal is not None and self._retry_at is not None and self.clock.monotonic() >= self._retry_at:
             self._refusal = None
         return self._refusal
 
@@ -86,7 +88,7 @@ class Storage:
         if self._refusal is not None and self._retry_at is None:
             return  # It failed for good; a full disk on top of that changes nothing.
         if is_passing(error):
-            self._retry_at = self._clock.monotonic() + RETRY_SECONDS
+            self._retry_at = self.clock.monotonic() + RETRY_SECONDS
             what, remedy = (
                 (f"no space left in {self.path}", "lower retention, delete topics or add disk")
                 if error.errno in _NO_SPACE
@@ -128,7 +130,7 @@ class Storage:
             self.on_changed()
 
     def _tell(self, reason: str) -> None:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if self._told is None or self._told[0] != reason or now - self._told[1] >= TELL_AGAIN_SECONDS:
             self._told = (reason, now)
             logger.error("log directory refuses writes: %s", reason)

@@ -74,7 +74,7 @@ class Broker:
             new_directory_id=UUID(int=self.node_id),
             handles=HandleCache(),
         )
-        self.storage = Storage(directory, world.clock)
+        self.storage = Storage(directory, world.clock, world.workers)
         self.partitions = Partitions(
             node_id=self.node_id,
             storages=[self.storage],

@@ -33,17 +33,9 @@ class World:
         directory = LogDirectory.open(
             RealDisk(), str(path), cluster_id="c", node_id=1, new_directory_id=UUID(int=5), handles=HandleCache()
         )
-        self.storage = Storage(directory, self.clock)
+        self.storage = Storage(directory, self.clock, self.workers)
         log = directory.open_partition(TopicPartition("t", 0), config, self.clock.now_ms(), topic_id=TOPIC_ID)
-        self.partition = Partition(
-            topic_partition=log.topic_partition,
-            topic_id=TOPIC_ID,
-            log=log,
-            clock=self.clock,
-            workers=self.workers,
-            storage=self.storage,
-            cluster=ClusterView(1),
-        )
+        self.partition = Partition(log, TOPIC_ID, self.storage, ClusterView(1))
         self.partition.follow_image(PartitionImage((1,), (1,), 1, 0, 0, (UUID(int=5),)), min_isr=1)
 
     def batch(self, *values: bytes, codec: Codec = Codec.NONE, **fields: Any) -> memoryview:
