@@ -2,7 +2,8 @@
 
 A queue of moments, no event loop: a step of a peer is a function call, so that a thousand seeds take a minute. Requests
 and replies travel separately; a reply dies with the process that asked, as a connection does. A process that is gone
-refuses connections, a host that is gone says nothing.
+refuses connections, a host that is gone says nothing. A node finds others as it does outside: the voters that its log
+names, whoever was named to it as a leader, and its bootstrap servers by ids that are nobody's.
 """
 
 import heapq
@@ -40,6 +41,11 @@ STEPS_MAX: Final = 200_000  # A seed that goes on for ever is a bug of its own.
 def replica_key(node_id: NodeId, directory_count: int = 0) -> ReplicaKey:
     """`directory_count`: how many directories the node has had before this one."""
     return ReplicaKey(node_id, UUID(int=0xD0000 + 0x100 * directory_count + node_id))
+
+
+def bootstrap_id(node_id: NodeId) -> NodeId:
+    """By which a node is asked that is known by its address alone: -2, -3, … as in `broker/bootstrap_servers.py`."""
+    return -1 - node_id
 
 
 DEFAULT: Final = RaftSettings(me=replica_key(0))
@@ -115,7 +121,8 @@ class RaftCluster:
     # ---- processes ----
 
     def start(self, node_id: NodeId) -> None:
-        settings = replace(self._settings, me=self.disks[node_id].key, bootstrap_ids=tuple(self.node_ids))
+        bootstrap_ids = tuple(bootstrap_id(other_id) for other_id in self.node_ids if other_id != node_id)
+        settings = replace(self._settings, me=self.disks[node_id].key, bootstrap_ids=bootstrap_ids)
         self.silent.discard(node_id)
         peer = RaftPeer(settings, self.disks[node_id], now_ms=self.now_ms, chance=self.chance.random())
         self.checkers.on_started(peer)
@@ -242,6 +249,9 @@ class RaftCluster:
         return self.chance.randint(0, self.delay_ms_max)
 
     def _send(self, peer: RaftPeer, message: MessageOut) -> None:
+        if isinstance(message, RequestOut) and not peer.knows(message.to_id):
+            self.hits["address not known"] += 1
+            return
         copies = 2 if self.chance.random() < self.duplicate_probability else 1
         for _ in range(copies):
             if self.chance.random() < self.loss_probability:
@@ -254,18 +264,20 @@ class RaftCluster:
         self.hits["message duplicated"] += copies - 1
 
     def _deliver_request(self, source: RaftPeer, message: RequestOut) -> None:
-        source_id, to_id = source.key.node_id, message.to_id
+        source_id, asked_id = source.key.node_id, message.to_id
+        to_id = bootstrap_id(asked_id) if asked_id < 0 else asked_id
         if (source_id, to_id) in self.blocked or to_id in self.silent:
             self.hits["message into a cut link"] += 1
             return
         target = self.peers.get(to_id)
         if target is None:
             self.hits["connection refused"] += 1
-            self.at(self._delay_ms(), lambda: self.step(source, ConnectionLost(peer_id=to_id)))
+            self.at(self._delay_ms(), lambda: self.step(source, ConnectionLost(peer_id=asked_id)))
             return
         request: Request = message.request
+        target.on_named(request)
         is_pre_vote = isinstance(request, Vote) and request.is_pre_vote
-        ticket = (source_id, source, message.request_id, is_pre_vote)
+        ticket = (source_id, source, asked_id, message.request_id, is_pre_vote)
         self.step(target, RequestReceived(ticket=ticket, request=request))
 
     def _deliver_reply(self, source: RaftPeer, message: ReplyOut) -> None:
@@ -273,17 +285,14 @@ class RaftCluster:
         if not isinstance(ticket, tuple):
             self.hits[f"change of voters: {message.reply.error.name}"] += 1
             return
-        asker_id, asker, request_id, _ = ticket
+        asker_id, asker, asked_id, request_id, _ = ticket
         if (source.key.node_id, asker_id) in self.blocked:
             self.hits["message into a cut link"] += 1
             return
         self._count_reply(message)
-        self.step(
-            asker,
-            ReplyReceived(
-                peer_id=source.key.node_id, request_id=request_id, reply=message.reply, batches=message.batches
-            ),
-        )
+        asker.on_named(message.reply)
+        reply = ReplyReceived(peer_id=asked_id, request_id=request_id, reply=message.reply, batches=message.batches)
+        self.step(asker, reply)
 
     def _count_reply(self, message: ReplyOut) -> None:
         reply = message.reply

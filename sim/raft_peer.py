@@ -25,7 +25,7 @@ from ottla.raft.effects import (
 )
 from ottla.raft.log_view import LogBatch
 from ottla.raft.machine import RaftMachine
-from ottla.raft.messages import FetchSnapshotReply, Reply, Request, SnapshotId
+from ottla.raft.messages import BeginEpoch, EndEpoch, FetchSnapshotReply, Reply, Request, SnapshotId
 from ottla.raft.settings import RaftSettings
 from ottla.raft.state import RoleName
 from ottla.raft.voters import ReplicaKey
@@ -64,10 +64,20 @@ class RaftPeer:
         self.downloads: dict[SnapshotId, bytes] = {}
         self.armed_ms: int | None = None
         """When its next tick is due."""
+        self._named_ids: set[NodeId] = set()
 
     @property
     def applied_end(self) -> Offset:
         return self.applied[-1].end_offset if self.applied else 0
+
+    def knows(self, node_id: NodeId) -> bool:
+        """Whether it has an address for this id: of a bootstrap server, of a voter, of one who was named as a leader."""
+        return node_id < 0 or node_id in self._named_ids or node_id in self.machine.node.voters.node_ids
+
+    def on_named(self, message: Request | Reply) -> None:
+        """Leaders say where they are, and so does everyone who names one."""
+        if isinstance(message, BeginEpoch | EndEpoch | Reply):
+            self._named_ids.add(message.leader_id)
 
     def perform(self, effect: Effect) -> MessageOut | None:
         match effect:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ottla.base.errors import InvariantViolation
-from ottla.base.types import Offset
+from ottla.base.types import NodeId, Offset
 from ottla.raft import election, following, leading, machine, membership, serving
 from ottla.raft.effects import PersistQuorumState, TruncateLog
 from ottla.raft.log_view import LogBatch, LogView
@@ -121,6 +121,10 @@ def _flushed_whenever(log: LogView, end_offset: Offset, truncation_count: int) -
     log.durable_end_offset = max(log.durable_end_offset, min(end_offset, log.log_end_offset))
 
 
+def _ask_voters_and_servers(node: QuorumNode) -> set[NodeId]:
+    return {*node.voters.node_ids, *node.settings.bootstrap_ids}
+
+
 MUTATIONS = (
     Mutation("a vote is not persisted", QuorumNode, "persist", _forget_votes),
     Mutation("neither vote nor epoch is persisted", QuorumNode, "persist", _forget_everything),
@@ -136,6 +140,7 @@ MUTATIONS = (
     Mutation("an fsync counts across a truncation", LogView, "on_flushed", _flushed_whenever),
     Mutation("voter sets survive their truncation", VoterHistory, "truncate", lambda *_: None),
     Mutation("diverging followers are not corrected", serving, "correction_of", lambda *_: None),
+    Mutation("a leader that was lost is not asked again", following, "whom_to_ask", _ask_voters_and_servers),
 )
 
 

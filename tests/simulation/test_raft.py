@@ -27,6 +27,7 @@ FOUND_AT_ONCE: Final = (
     "a new leader truncates to its watermark",
     "two voter changes at once",
     "two votes in one epoch",
+    "a leader that was lost is not asked again",
 )
 
 

@@ -7,7 +7,7 @@ starting an election and for granting a pre-vote; a small random delay keeps fol
 """
 
 from ottla.base.errors import ErrorCode, invariant
-from ottla.base.types import LeaderEpoch, NodeId, Offset
+from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset
 from ottla.raft.effects import AppendBatches, TruncateLog
 from ottla.raft.election import become_prospective, may_campaign, on_unreachable
 from ottla.raft.log_view import LogBatch, LogView
@@ -62,9 +62,18 @@ def drive_unattached(node: QuorumNode, role: Unattached) -> None:
         return
     if node.is_installing or not node.log.is_durable:
         return
-    peer_ids = sorted({*node.voters.node_ids, *node.settings.bootstrap_ids} - {node.me.node_id})
+    peer_ids = sorted(whom_to_ask(node) - {node.me.node_id, NO_NODE})
     if peer_ids and all(node.is_free(peer_id) for peer_id in peer_ids):
         node.send(peer_ids[node.request_count % len(peer_ids)], fetch_request(node))
+
+
+def whom_to_ask(node: QuorumNode) -> set[NodeId]:
+    """Who may lead, or may know who does.
+
+    The leader that this epoch is known to have is one of them: only its own answer makes a follower again, and whoever
+    knows no voters, or old ones, would hear its name for ever and never ask it.
+    """
+    return {*node.voters.node_ids, *node.settings.bootstrap_ids, node.leader_id}
 
 
 def fetch_request(node: QuorumNode) -> Fetch:

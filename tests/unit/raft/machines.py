@@ -57,10 +57,11 @@ class Machine:
         voted: NodeId | None = None,
         log: Sequence[LeaderEpoch] = (),
         snapshot: SnapshotId | None = None,
+        bootstrap_ids: tuple[NodeId, ...] = (),
     ) -> None:
         self.now_ms = 0
         self.chance = 0.5
-        self.settings = RaftSettings(me=replica_key(node_id))
+        self.settings = RaftSettings(me=replica_key(node_id), bootstrap_ids=bootstrap_ids)
         state = QuorumState(epoch=epoch, leader_id=leader_id, voted=None if voted is None else replica_key(voted))
         view = log_of(log, voter_set(*voters), snapshot=snapshot)
         self.machine = RaftMachine(self.settings, state, view, chance=self.chance)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.base.errors import InvariantViolation
+from ottla.base.errors import ErrorCode, InvariantViolation
 from ottla.raft.effects import Send
-from ottla.raft.events import RequestReceived
+from ottla.raft.events import ConnectionLost, RequestReceived
 from ottla.raft.messages import BeginEpoch, EpochEnd, Fetch, FetchReply, Vote
 from ottla.raft.state import RoleName
 from sim.raft_cluster import replica_key
@@ -67,6 +67,30 @@ def test_an_observer_fetches_and_never_campaigns() -> None:
     assert not [
         effect for effect in machine.all_effects if isinstance(effect, Send) and isinstance(effect.request, Vote)
     ]
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["silent", "reset"])
+@pytest.mark.parametrize("voters", [(), (1, 2, 3)], ids=["knows no voters", "knows old voters"])
+def test_an_observer_that_lost_its_leader_finds_it_again(voters: tuple[int, ...], is_reset: bool) -> None:
+    """Whoever it can ask names the leader and is not the leader: bootstrap servers are asked by ids that are nobody's."""
+    leader_id = 5
+    named = FetchReply(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=1, leader_id=leader_id)
+    machine = Machine(node_id=4, voters=voters, bootstrap_ids=(-2,))
+    (asked_id,) = machine.asked(Fetch)
+    machine.answer(asked_id, named)
+    assert list(machine.asked(Fetch)) == [leader_id]
+    if is_reset:
+        machine.step(ConnectionLost(peer_id=leader_id))
+    machine.time_out()
+    (asked_id,) = machine.asked(Fetch)
+    for _ in range(len(voters) + 1):
+        if asked_id != leader_id:
+            machine.answer(asked_id, named)
+            machine.tick(machine.settings.retry_backoff_ms)
+            (asked_id,) = machine.asked(Fetch)
+    assert asked_id == leader_id
+    machine.hear(leader_id=leader_id)
+    assert machine.role is RoleName.FOLLOWER
 
 
 def test_an_observers_fetch_commits_nothing() -> None:

@@ -66,6 +66,7 @@ from ottla.wire.records import BatchBuilder
 logger = logging.getLogger(__name__)
 
 RESIGN_SECONDS_MAX: Final = 1.0
+LEADER_SECONDS_MAX: Final = 5.0  # An election takes less: a longer wait is worth a line in the log.
 
 
 class Quorum:
@@ -196,10 +197,21 @@ class Quorum:
             role = self._machine.node.role
             return self._office.is_taken or self._is_stopped or (isinstance(role, Follower) and role.has_fetched)
 
-        await self._until(is_decided)
+        complaint = asyncio.get_running_loop().call_later(LEADER_SECONDS_MAX, self._complain)
+        try:
+            await self._until(is_decided)
+        finally:
+            complaint.cancel()
         if self._is_stopped:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "This node takes no part in the metadata quorum.")
         return self.leader_id
+
+    def _complain(self) -> None:
+        voters = self.voters
+        remedy = "check that this node reaches controller.quorum.bootstrap.servers and the leader"
+        if voters:
+            remedy = f"{voters.majority_count} of the voters {', '.join(map(str, voters.node_ids))} must run"
+        logger.warning("no leader of the metadata quorum has answered yet, this node goes on asking: %s", remedy)
 
     async def resign(self) -> None:
         """Before this node stops: a leader lets the others know, so that they need not find out."""

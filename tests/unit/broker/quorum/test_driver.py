@@ -43,6 +43,25 @@ def test_what_is_committed_survives_a_crash_and_every_start_is_a_new_epoch(kept)
     members.play(scene())
 
 
+def test_a_node_that_finds_no_leader_says_whom_it_waits_for(caplog):
+    members = Members(3)
+
+    async def scene():
+        await members.found()
+        await members.until(lambda: members[3].topics == members[1].topics)
+        for member in members.alive:
+            member.kill()
+        await members[3].start(joins=1)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(60):
+                await members[3].quorum.wait_leader()
+        assert "2 of the voters 1, 2, 3 must run" in caplog.text
+        await members[2].start(joins=1)
+        await members[3].quorum.wait_leader()
+
+    members.play(scene())
+
+
 def test_three_nodes_become_voters_and_have_the_same_image():
     members = Members(3)
 
