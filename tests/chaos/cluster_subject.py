@@ -59,6 +59,10 @@ class ClusterSubject:
                 return self._site.transaction_coordinator("worker-0")
         return self._site.controller()
 
+    @property
+    def logs(self) -> dict[str, str]:
+        return {f"node-{node.id}.log": node.log for node in self._site.cluster.nodes}
+
     def require_untroubled(self) -> None:
         for node in self._site.cluster.nodes:
             require_untroubled(node)

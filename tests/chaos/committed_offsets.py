@@ -12,6 +12,7 @@ from tests.chaos.crew import Crew
 from tests.chaos.readers import READ_SECONDS_MAX, new_consumer
 
 ASK_SECONDS_MAX: Final = 10.0
+ANSWER_MS_MAX: Final = 2_000  # A coordinator that is silent shall not keep us from asking its successor.
 WATCH_SECONDS: Final = 0.1
 STUCK_SECONDS_MAX: Final = 90.0  # More than a session, a transaction's time-out and a client that hangs, together.
 
@@ -19,7 +20,7 @@ STUCK_SECONDS_MAX: Final = 90.0  # More than a session, a transaction's time-out
 class CommittedOffsets:
     def __init__(self, bootstrap: str, *, group: str, topic: str, partitions: Iterable[int]) -> None:
         """Reads committed: a question waits for open transactions that hold some of the group's offsets."""
-        settings = {"group.id": group, "isolation.level": "read_committed"}
+        settings = {"group.id": group, "isolation.level": "read_committed", "socket.timeout.ms": ANSWER_MS_MAX}
         self._consumer: Consumer = new_consumer(bootstrap, **settings)
         self._partitions = [TopicPartition(topic, partition) for partition in partitions]
 

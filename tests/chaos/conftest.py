@@ -8,6 +8,8 @@ choices of a run; the moments still differ, for they are the machine's.
 
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.testing import Broker
 from tests.chaos.brokers import outside_ephemeral_ports
+from tests.chaos.cluster_subject import ClusterSubject
 from tests.chaos.crew import Crew
 from tests.chaos.small_disk import FILE_SYSTEMS, mounted
 from tests.chaos.subject import Subject, subject_under_test
@@ -115,11 +118,17 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failure comes with the end of the broker's log."""
+    """A failure comes with the end of the broker's log; of a cluster, the logs and what its clients wrote are kept."""
     outcome = yield
-    broker = item.funcargs.get("broker")
+    broker, subject = item.funcargs.get("broker"), item.funcargs.get("subject")
     if outcome.failed and isinstance(broker, Broker):
         outcome.sections.append(("broker's log", "\n".join(broker.log.splitlines()[-LOG_LINES_SHOWN:])))
+    if outcome.failed and isinstance(subject, ClusterSubject):
+        directory = Path(tempfile.mkdtemp(prefix="ottla-failed-"))
+        for name, log in subject.logs.items():
+            (directory / name).write_text(log)
+        shutil.copytree(item.funcargs["tmp_path"], directory / "clients")
+        outcome.sections.append(("kept", str(directory)))
     return outcome
 
 

@@ -1,14 +1,15 @@
 """A member that reads at least once: a process of its own, `python -m tests.chaos.group_member SETTINGS`.
 
-It writes what it processed into its journal and commits afterwards. A commit that fails is not repeated: whoever owns the
-partition then reads it again. It works until SIGTERM.
+It writes what it processed into its journal and commits afterwards. A commit that fails is repeated as long as the
+partition stays here, which it may over a cooperative rebalance; else whoever owns it then reads it again. It works until
+SIGTERM.
 """
 
-import contextlib
 import json
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
@@ -40,6 +41,7 @@ class Member:
         self._over = over
         self._journal_path = Path(journal)
         self._gathered: list[Message] = []
+        self._uncommitted: dict[int, int] = {}
         static = {"group.instance.id": f"member-{number}"} if is_static else {}
         self._consumer = Consumer(
             {
@@ -61,7 +63,7 @@ class Member:
         self._consumer.subscribe([TOPIC], on_revoke=self._on_revoke, on_lost=self._on_revoke)
         while not self._over.is_set():
             self._gather()
-            if self._gathered:
+            if self._gathered or self._uncommitted:
                 self._process()
         self._consumer.close()
 
@@ -69,6 +71,7 @@ class Member:
         """What was read and not yet processed is the next owner's."""
         gone = {each.partition for each in partitions}
         self._gathered = [message for message in self._gathered if message.partition() not in gone]
+        self._uncommitted = {partition: end for partition, end in self._uncommitted.items() if partition not in gone}
 
     def _gather(self) -> None:
         while not self._over.is_set() and len(self._gathered) < RECORDS_PER_COMMIT_MAX:
@@ -86,9 +89,15 @@ class Member:
         positions = [position_of(message) for message in messages]
         with self._journal_path.open("a") as journal:
             journal.writelines(f"{partition} {offset}\n" for partition, offset in positions)
-        ends = [TopicPartition(TOPIC, partition, offset + 1) for partition, offset in dict(positions).items()]
-        with contextlib.suppress(KafkaException):
+        self._uncommitted |= {partition: offset + 1 for partition, offset in positions}
+        ends = [TopicPartition(TOPIC, partition, end) for partition, end in self._uncommitted.items()]
+        try:
             self._consumer.commit(offsets=ends, asynchronous=False)
+            told, self._uncommitted = "committed", {}
+        except KafkaException as failure:
+            told = str(failure)
+        # For whoever must find out how an offset went back.
+        print(f"{time.time():.3f} {positions[:1]} to {positions[-1:]}: {told}", file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ arrive nowhere, one way; who wants both ways cuts both. A slow link is a token b
 root; a guardian removes everything when we are done, or killed.
 """
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -15,10 +16,13 @@ from ottla.testing import Machine
 
 CLIENTS: Final = 0  # Their place in the network; nodes have their ids.
 PORT: Final = 9092
-NETWORKS: Final = range(200)
+NETWORKS_MAX: Final = 200
 NOBODY: Final = "02:00:00:00:00:01"
 TOKEN_BUCKET: Final = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "burst", "16kb", "latency", "2s")
 NO_BUCKET: Final = ("tc", "qdisc", "del", "dev", "eth0", "root")
+# Of each process its own, and never the last one again: a client that a test has left behind goes on asking at addresses
+# it knows, and would be the first one of another cluster there.
+_numbers = itertools.count(os.getpid() * 31)
 _GUARDIAN: Final = """
 trap '' INT TERM
 while read -r line; do :; done
@@ -127,7 +131,8 @@ def network(node_ids: Iterable[int]) -> Iterator[Network]:
 def _new_bridge() -> int:
     """Making one succeeds once for each number: so runs beside each other do not meet."""
     failure: Exception | None = None
-    for number in NETWORKS:
+    for _ in range(NETWORKS_MAX):
+        number = next(_numbers) % NETWORKS_MAX
         try:
             _ip("link", "add", f"ottla{number}", "type", "bridge")
             return number

@@ -13,6 +13,7 @@ from tests.cluster.site import Site
 from tests.cluster.topics import Topics
 
 GHOST: Final = "ghost"
+PATIENCE_SECONDS: Final = 30.0  # librdkafka's request.timeout.ms.
 
 
 def others_of(site: Site, node_id: int) -> str:
@@ -41,6 +42,20 @@ def test_scenes_45_and_55_an_isolated_leader_acknowledges_nothing_and_shows_noth
     loss = loose.verdict()
     assert not loss.violations["changed"], "\n".join(loss.examples)
     report(f"acks=1: {loose.figures(loss)}")
+
+
+def test_who_waits_for_a_leader_that_is_cut_off_is_sent_away_and_goes_on_elsewhere(
+    site: Site, topic_name: str, report: Report
+) -> None:
+    """Without any impatience of its own: by default a client waits half a minute for the answer to a write."""
+    site.topics.create(topic_name)
+    leader = site.leader(topic_name)
+    with Load(site.bootstrap, topic_name) as load:
+        load.wait_for(100)
+        with cut_from_peers(site, leader):
+            load.wait_for(100, seconds=PATIENCE_SECONDS / 2)
+        site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+    report(load.require_clean())
 
 
 def test_scene_48_a_controller_that_is_cut_off_commits_nothing(site: Site, topic_name: str) -> None:

@@ -73,8 +73,8 @@ class LedCoordinatorLog(_ReadLog):
     def is_all_committed(self) -> bool:
         return self.partition.high_watermark == self.partition.log.log_end_offset
 
-    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
-        return self.partition.committed(offset)
+    def committed(self, offset: Offset, timeout_seconds: float | None = None) -> asyncio.Future[None] | None:
+        return self.partition.committed(offset, timeout_seconds)
 
 
 class FollowedCoordinatorLog(_ReadLog):

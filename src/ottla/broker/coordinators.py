@@ -76,6 +76,7 @@ class Coordinators:
             ),
             clock=clock,
             turns=turns,
+            commit_timeout_seconds=config.integer("offsets.commit.timeout.ms") / 1000,
         )
         self.transactions = CoordinatorRuntime[TransactionMachine](
             topic=TRANSACTION_TOPIC,
@@ -135,13 +136,24 @@ class Coordinators:
 
     def group_partition(self, group_id: str) -> int:
         """Where in `__consumer_offsets` a group lives."""
-        _check_length(group_id, ErrorCode.INVALID_GROUP_ID)
+        if not fits_record(group_id):
+            raise _too_long(group_id, ErrorCode.INVALID_GROUP_ID)
         return partition_for(group_id, self._partition_count(GROUP_TOPIC))
+
+    async def wait_group_partition(self, group_id: str) -> int:
+        """As `group_partition`; if this broker is about to coordinate it, once it does."""
+        await self._wait_ready(GROUP_TOPIC, self.group_partition(group_id))
+        return self.group_partition(group_id)  # The topic may have come to be meanwhile.
 
     def transaction_partition(self, transactional_id: str) -> int:
         """Where in `__transaction_state` a transactional id lives."""
-        _check_length(transactional_id, ErrorCode.INVALID_REQUEST)
+        if not fits_record(transactional_id):
+            raise _too_long(transactional_id, ErrorCode.INVALID_REQUEST)
         return partition_for(transactional_id, self._partition_count(TRANSACTION_TOPIC))
+
+    async def wait_transaction_partition(self, transactional_id: str) -> int:
+        await self._wait_ready(TRANSACTION_TOPIC, self.transaction_partition(transactional_id))
+        return self.transaction_partition(transactional_id)
 
     def _partition_count(self, topic: str) -> int:
         """Of the whole topic, however many of its partitions are led here just now."""
@@ -150,23 +162,25 @@ class Coordinators:
 
     async def find(self, topic: str, key: str) -> NodeId:
         """The broker that coordinates `key`; makes the internal topic first where nobody has needed it yet."""
-        is_new = topic not in self._image.topics
-        if is_new:
+        if topic not in self._image.topics:
             await self._create(topic)
         index = partition_for(key, self._partition_count(topic))
         leader = self._leader(topic, index)
         if leader not in self._image.brokers:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {key!r} has no leader")
-        if leader == self._node_id and (is_new or index not in self._logs[topic]):
-            await self._wait_ready(topic, index)
         return leader
 
     async def _wait_ready(self, topic: str, index: int) -> None:
-        """Until this broker coordinates partition `index`, if that is soon: a new topic is in the image a moment before
-        its partitions are open, and who is sent here too early gives up (librdkafka's commit after three tries)."""
+        """Until this broker coordinates partition `index`, if it is about to: clients are sent here when a new topic, or
+        a new leader, is in some broker's image, before our partitions are open and loaded, and give up soon (librdkafka's
+        commit after three tries)."""
+        runtime = self._runtimes[topic]
+        if not runtime.is_ready(index):  # Who sent the client here may have learned sooner whom we follow.
+            await self._neighbours.wait_replaced((self._leader(topic, index),))
         for _ in range(READY_LOOKS_MAX):
-            if index in self._logs[topic]:
-                await self._runtimes[topic].wait_loaded(index)
+            if runtime.is_ready(index):
+                return
+            if topic in self._image.topics and self._leader(topic, index) != self._node_id:
                 return
             await asyncio.sleep(READY_LOOK_SECONDS)
 
@@ -183,18 +197,19 @@ class Coordinators:
 
     async def _create(self, topic: str) -> None:
         prefix = _PREFIXES[topic]
-        replicas = min(self._config.integer(f"{prefix}.replication.factor"), len(self._image.brokers))
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(self._config.integer(f"{prefix}.segment.bytes")),
         }
+        if topic == TRANSACTION_TOPIC:
+            configs["min.insync.replicas"] = str(self._config.integer(f"{prefix}.min.isr"))
         creation = api.CreateTopicsRequest(
             topics=[
                 api.CreateTopicsRequest.CreatableTopic(
                     name=topic,
                     num_partitions=self._config.integer(f"{prefix}.num.partitions"),
-                    replication_factor=replicas,
+                    replication_factor=self._replication_factor(f"{prefix}.replication.factor"),
                     configs=[
                         api.CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
                         for name, value in configs.items()
@@ -207,7 +222,15 @@ class Coordinators:
         if outcome.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_message or f"{topic} cannot be created")
 
+    def _replication_factor(self, setting: str) -> int:
+        """What was set holds, and the topic waits for brokers: made with what there is while the first node of three is
+        alone, it would be lost to every group with that node. The default gives way to a cluster that is smaller, but not
+        than its `default.replication.factor` says."""
+        wanted = self._config.integer(setting)
+        if setting in self._config.texts:
+            return wanted
+        return min(wanted, max(len(self._image.brokers), self._config.integer("default.replication.factor")))
 
-def _check_length(name: str, code: ErrorCode) -> None:
-    if not fits_record(name):
-        raise ApiError(code, f"a name of {len(name)} characters is longer than its record can hold")
+
+def _too_long(name: str, code: ErrorCode) -> ApiError:
+    return ApiError(code, f"a name of {len(name)} characters is longer than its record can hold")

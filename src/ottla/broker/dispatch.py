@@ -36,7 +36,7 @@ from ottla.broker.handlers import (
     transactions,
 )
 from ottla.broker.node import Node
-from ottla.broker.peers import CLIENT_ID_PREFIX
+from ottla.broker.peers import is_of_peer
 from ottla.broker.request import Api, Parts, Peer, RequestContext
 from ottla.wire.apis import API_INFO, ApiKey
 from ottla.wire.frame import decode_request_header, encode_response, request_codec
@@ -115,10 +115,10 @@ class Dispatcher:
         node = self._node
         if not node.is_ready and not (api.is_internal or api.is_early or quorum.is_metadata_fetch(request)):
             await node.wait_ready()
-        if not (api.is_internal or _is_of_peer(context)) and node.is_cut_off:
+        if node.is_cut_off and not (api.is_internal or is_of_peer(context)):
             await asyncio.sleep(CUT_OFF_SECONDS)
             raise NotServed("this broker is cut off from the cluster: ask another")
-        if api.is_for_controller and not node.is_active_controller and not _is_of_peer(context):
+        if api.is_for_controller and not node.is_active_controller and not is_of_peer(context):
             response = await self._pass_on(api, context, request)
         else:
             response = await api.handle(node, context, request)
@@ -126,13 +126,16 @@ class Dispatcher:
             return response
         return [encode_response(context.api_key, version, context.correlation_id, response)]
 
+    def refused(self, context: RequestContext, parts: Parts, error: ApiError) -> Parts:
+        """Of answers that waited for a commit which failed."""
+        refuse = APIS[context.api_key].refuse
+        if refuse is None:
+            raise error
+        return refuse(parts, context.api_version, error.code)
+
     async def _pass_on(self, api: Api, context: RequestContext, request: Message) -> Any:
         try:
             return await self._node.change_metadata(ApiKey(context.api_key), context.api_version, request)
         except ApiError:
             # Our own handler knows how to say it, for each of the topics: we are not the controller.
             return await api.handle(self._node, context, request)
-
-
-def _is_of_peer(context: RequestContext) -> bool:
-    return context.client_id is not None and context.client_id.startswith(CLIENT_ID_PREFIX)

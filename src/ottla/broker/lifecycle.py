@@ -49,6 +49,10 @@ _FINAL_REFUSALS: Final = (
 _UNKNOWN_HERE: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
+def _nobody_cares() -> None:
+    pass
+
+
 class BrokerLifecycle:
     def __init__(
         self,
@@ -80,6 +84,8 @@ class BrokerLifecycle:
         self._is_due = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._stopped = asyncio.Event()
+        self.on_lease_over: Callable[[], None] = _nobody_cares
+        """Called once it has ended, and again while no controller answers: who waits here may wait for nothing."""
         self._tasks = OwnedTasks()
         self._heartbeats: asyncio.Task[None] | None = None
 
@@ -197,6 +203,10 @@ class BrokerLifecycle:
         )
         # Several fit into a session, so that one controller's death does not end it.
         timeout_seconds = min(self._interval_seconds, self._session_seconds / 4)
+        # When the lease ends clients are sent away: the last one in it is not waited for any longer.
+        lease_left_seconds = self._heard_at + self._session_seconds - asyncio.get_running_loop().time()
+        if lease_left_seconds > 0:
+            timeout_seconds = min(timeout_seconds, lease_left_seconds + RETRY_SECONDS)
         # A controller that answers itself need not be one any more: its lease is no longer than everybody's.
         sent_at = asyncio.get_running_loop().time() - self._unconfirmed_seconds()
         response = await self._ask(ApiKey.BROKER_HEARTBEAT, HEARTBEAT_VERSION, request, timeout_seconds)
@@ -222,9 +232,12 @@ class BrokerLifecycle:
         return asyncio.get_running_loop().time() - self._heard_at > self._session_seconds
 
     def _on_unanswered(self) -> None:
-        if self._is_lease_over and not self._has_complained:
+        if not self._is_lease_over:
+            return
+        if not self._has_complained:
             self._has_complained = True
             logger.warning("no controller answers: this broker is fenced by now, and closes its clients' connections")
+        self.on_lease_over()
 
     def _seconds_between(self) -> float:
         if self.state is BrokerState.FENCED:

@@ -22,6 +22,12 @@ CLIENT_ID_PREFIX: Final = "__ottla_node_"
 """So that a request which a node passed on is not passed on again: two may each take the other for the controller. No
 person names a client so, as no topic."""
 
+
+def is_of_peer(context: RequestContext) -> bool:
+    """Whether another node asks, not a client."""
+    return context.client_id is not None and context.client_id.startswith(CLIENT_ID_PREFIX)
+
+
 _PEER: Final = Peer(host="loopback", port=0, listener="")
 
 

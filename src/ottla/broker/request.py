@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.base.disk import Buffer
+from ottla.base.errors import ErrorCode
 from ottla.log.partition_log import LogSlice
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Peer:
 
 class RequestContext:
     """One request. `holds_frame`: its handler may still need the received bytes while it waits. `committed`: its answer
-    is not to be sent before that is done; if it fails, the connection ends instead."""
+    is not to be sent before that is done; if it fails, `Api.refuse` says so instead."""
 
     __slots__ = (
         "api_key", "api_version", "body_position", "client_id", "committed", "correlation_id", "holds_frame", "peer",
@@ -68,6 +69,8 @@ class Api:
     handle: Handler
     # Reads the body instead of the general codec: (frame, body position, version) -> request.
     decode: Callable[[memoryview, int, int], Any] | None = None
+    # What to say instead of answers whose `committed` failed: (whole frames, version, code) -> whole frames.
+    refuse: Callable[[Parts, int, ErrorCode], Parts] | None = None
     holds_frame: bool = False
     is_for_controller: bool = False
     """Only the active controller can answer: any other node passes it on."""

@@ -71,7 +71,8 @@ class Transactions:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
         coordinators = self._node.coordinators
-        return await coordinators.transactions.submit(coordinators.transaction_partition(transactional_id), decide)
+        index = await coordinators.wait_transaction_partition(transactional_id)
+        return await coordinators.transactions.submit(index, decide)
 
     async def change(
         self, transactional_id: str, decide: Callable[[TransactionMachine, ProducerId | None], Changed]

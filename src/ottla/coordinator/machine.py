@@ -108,6 +108,7 @@ class CoordinatorLog(ReplayedLog, Protocol):
     @property
     def is_all_committed(self) -> bool: ...
 
-    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
-        """None when the record at `offset` is committed already, else a future of that."""
+    def committed(self, offset: Offset, timeout_seconds: float | None = None) -> asyncio.Future[None] | None:
+        """None when the record at `offset` is committed already, else a future of that; REQUEST_TIMED_OUT where it takes
+        longer than `timeout_seconds`."""
         ...

@@ -33,16 +33,10 @@ class PendingWrites:
         self._waiters: deque[tuple[Offset, asyncio.Future[None]]] = deque()
         self._failure: ApiError | None = None
 
-    @property
-    def is_any_left(self) -> bool:
-        return bool(self._open or self._sealed)
-
-    def check_room(self) -> None:
-        if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes await their write; try again")
-
     def add(self, encoded: Sequence[tuple[bytes, bytes | None]], transaction: ProducerIdentity | None) -> Offset:
-        """Keys and values; the first one's offset to be, the others follow it."""
+        """Keys and values; the first one's offset to be, the others follow it. `ApiError` where too many wait."""
+        if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
+            raise _too_many()
         now_ms = self._clock.now_ms()
         first_offset = self.next_offset
         for key, value in encoded:
@@ -55,6 +49,8 @@ class PendingWrites:
         return first_offset
 
     def add_marker(self, transaction: ProducerIdentity, *, is_commit: bool, coordinator_epoch: int) -> None:
+        if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
+            raise _too_many()
         self._seal()
         marker = end_transaction_marker(
             ControlType.COMMIT if is_commit else ControlType.ABORT,
@@ -79,14 +75,16 @@ class PendingWrites:
             batch.append(timestamp, key, value)
         self._sealed.append(batch.build())
 
-    def begin_write(self) -> "asyncio.Future[Appended] | None":
-        """Writes one batch: at once, or else what is to be waited for. `ApiError` when it is not in the log."""
-        if not self._sealed:
-            self._seal()
-        appended = self._log.begin_append(memoryview(self._sealed.popleft()))
-        if isinstance(appended, asyncio.Future):
-            return appended
-        self.on_written(appended)
+    def begin_writes(self) -> "asyncio.Future[Appended] | None":
+        """Writes what is left, up to the first batch that must be waited for: that is returned, and `on_written` is to
+        follow. `ApiError` when one is not in the log."""
+        self._seal()
+        sealed = self._sealed
+        while sealed:
+            appended = self._log.begin_append(memoryview(sealed.popleft()))
+            if isinstance(appended, asyncio.Future):
+                return appended
+            self.on_written(appended)
         return None
 
     def on_written(self, appended: Appended) -> None:
@@ -121,3 +119,7 @@ class PendingWrites:
         for _, waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(error)
+
+
+def _too_many() -> ApiError:
+    return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many changes await their write; try again")

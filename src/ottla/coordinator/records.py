@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ProtocolError
-from ottla.base.types import ZERO_TOPIC_ID
+from ottla.base.types import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TimestampMs, TopicId
 from ottla.wire import api
 from ottla.wire.codec import Codec, codec_for
 
@@ -24,7 +24,7 @@ OFFSET_VERSION: Final = 4  # Of the values that commits write.
 KEYS_REMEMBERED_MAX: Final = 10_000
 
 _NUMBER: Final = struct.Struct(">h")
-_OFFSET_NUMBER: Final = _NUMBER.pack(1)
+_OFFSET_NUMBER: Final = 1
 _OFFSET_VALUE: Final = struct.Struct(">hqiBqB")  # version, offset, leader epoch, empty text, time, number of tags
 _OFFSET_VALUE_WITH_ID: Final = struct.Struct(">hqiBqBBB16s")  # … and a tag with its size and the topic id
 _KEY_VERSION: Final = 0
@@ -35,6 +35,25 @@ class CoordinatorRecord(NamedTuple):
     value: RecordMessage | None
     """None: a tombstone."""
     value_version: int = 0
+
+
+class OffsetKey(NamedTuple):
+    """What `OffsetCommitKey` holds; a message costs twice as much, and there is one for every commit."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class OffsetValue(NamedTuple):
+    """What `OffsetCommitValue` holds."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch
+    metadata: str
+    commit_timestamp: TimestampMs
+    expire_timestamp: TimestampMs = NO_TIMESTAMP
+    topic_id: TopicId = ZERO_TOPIC_ID
 
 
 class _RecordType:
@@ -55,6 +74,11 @@ class _RecordType:
             codec = self._key_codec = codec_for(getattr(api, self._names[0]), _KEY_VERSION)
         return codec
 
+    def encoded_key(self, message: RecordMessage) -> bytes:
+        out = bytearray(self.number)
+        self.key_codec.encode_into(message, out)
+        return bytes(out)
+
     def value_codec(self, version: int) -> "Codec[Any]":
         codec = self._value_codecs.get(version)
         if codec is None:
@@ -74,25 +98,24 @@ class RecordTypes:
         types = {number: _RecordType(number, *pair) for number, pair in names.items()}
         self._by_number = types
         self._by_key_name = {key_name: types[number] for number, (key_name, _) in names.items()}
+        self._offsets = types.get(_OFFSET_NUMBER, types[0])
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value."""
-        key_message = record.key
-        if record.value_version == OFFSET_VERSION and type(key_message) is api.OffsetCommitKey:
-            try:
-                plain = _plain_offset(record.value)
-            except struct.error as error:
-                raise ValueError(f"a commit that cannot be recorded: {error}") from error
-            if plain is not None:
-                return _offset_key(key_message.group, key_message.topic, key_message.partition), plain
-        record_type = self._by_key_name[type(record.key).__name__]
-        key = bytearray(record_type.number)
-        record_type.key_codec.encode_into(record.key, key)
-        if record.value is None:
-            return bytes(key), None
-        value = bytearray(_NUMBER.pack(record.value_version))
-        record_type.value_codec(record.value_version).encode_into(record.value, value)
-        return bytes(key), bytes(value)
+        message, value, value_version = record
+        if type(message) is OffsetKey:
+            key = _offset_key(*message)
+            if value is not None and value_version == OFFSET_VERSION and not value.metadata:
+                return key, _plain_offset(value)
+            record_type = self._offsets
+        else:
+            record_type = self._by_key_name[type(message).__name__]
+            key = record_type.encoded_key(message)
+        if value is None:
+            return key, None
+        out = bytearray(_NUMBER.pack(value_version))
+        record_type.value_codec(value_version).encode_into(value, out)
+        return key, bytes(out)
 
     def decode(self, key: bytes | None, value: bytes | None) -> CoordinatorRecord | None:
         """`None` for a record of an unknown type; `ProtocolError` for one that is not what its number says."""
@@ -117,23 +140,22 @@ class RecordTypes:
 
 @lru_cache(KEYS_REMEMBERED_MAX)
 def _offset_key(group: str, topic: str, partition: int) -> bytes:
-    out = bytearray(_OFFSET_NUMBER)
+    out = bytearray(_NUMBER.pack(_OFFSET_NUMBER))
     codec_for(api.OffsetCommitKey, _KEY_VERSION).encode_into(
         api.OffsetCommitKey(group=group, topic=topic, partition=partition), out
     )
     return bytes(out)
 
 
-def _plain_offset(value: RecordMessage) -> bytes | None:
-    """A value without a text, as nearly all are; None for any other."""
-    if value is None or value.metadata:
-        return None
-    topic_id = value.topic_id
-    if topic_id == ZERO_TOPIC_ID:
-        return _OFFSET_VALUE.pack(OFFSET_VERSION, value.offset, value.leader_epoch, 1, value.commit_timestamp, 0)
-    return _OFFSET_VALUE_WITH_ID.pack(
-        OFFSET_VERSION, value.offset, value.leader_epoch, 1, value.commit_timestamp, 1, 0, 16, topic_id.bytes
-    )
+def _plain_offset(value: OffsetValue) -> bytes:
+    """A value without a text, as nearly all are."""
+    offset, leader_epoch, _, timestamp, _, topic_id = value
+    try:
+        if not topic_id.int:
+            return _OFFSET_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, timestamp, 0)
+        return _OFFSET_VALUE_WITH_ID.pack(OFFSET_VERSION, offset, leader_epoch, 1, timestamp, 1, 0, 16, topic_id.bytes)
+    except struct.error as error:
+        raise ValueError(f"a commit that cannot be recorded: {error}") from error
 
 
 GROUP_RECORDS: Final = RecordTypes(

@@ -10,7 +10,7 @@ No await lies between a decision and its replay: two requests cannot decide on t
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
@@ -30,8 +30,6 @@ from ottla.coordinator.standby import Standby
 
 Reply = TypeVar("Reply")
 
-LOAD_WAIT_SECONDS: Final = 1.0
-
 
 class CoordinatorRuntime(Generic[M]):
     def __init__(
@@ -42,13 +40,16 @@ class CoordinatorRuntime(Generic[M]):
         clock: Clock,
         topic: str,
         turns: Turns | None = None,
+        commit_timeout_seconds: float | None = None,
     ) -> None:
-        """`turns`: shared with what else is loaded on this node."""
+        """`turns`: shared with what else is loaded on this node. `commit_timeout_seconds`: how long a client waits for
+        the replicas; then it is told COORDINATOR_NOT_AVAILABLE, and what was decided stands."""
         self._record_types = record_types
         self._new_machine = new_machine
         self._clock = clock
         self._topic = topic
         self._turns = turns or Turns()
+        self._commit_timeout_seconds = commit_timeout_seconds
         self._shards: dict[int, Shard[M]] = {}
         self._standbys: dict[int, Standby[M]] = {}
         self._gathering: list[Shard[M]] = []
@@ -62,12 +63,13 @@ class CoordinatorRuntime(Generic[M]):
         try:
             decision = decide(shard.machine)
         except ApiError:
-            await shard.all_committed()  # A refusal is a reply, too, and its reason may be taken back.
+            # A refusal is a reply, too, and its reason may be taken back.
+            await shard.all_committed(self._commit_timeout_seconds)
             raise
         shard.record(decision)
         shard.write()
         if not shard.is_all_committed:
-            await shard.all_committed()
+            await shard.all_committed(self._commit_timeout_seconds)
         return decision.reply
 
     def submit_gathered(
@@ -75,7 +77,9 @@ class CoordinatorRuntime(Generic[M]):
     ) -> tuple[Reply, "asyncio.Future[None]"]:
         """Like `submit`, for many that are small: what one turn of the loop brings is written together at its end. The
         reply counts once the future is done, which all of them share: who may be cancelled must shield it."""
-        shard = self._ready_shard(index)
+        shard = self._shards.get(index)
+        if shard is None or not shard.is_ready:
+            shard = self._ready_shard(index)
         decision = decide(shard.machine)
         shard.record(decision)
         gathered = shard.gathered
@@ -90,7 +94,7 @@ class CoordinatorRuntime(Generic[M]):
     def _write_gathered(self) -> None:
         gathering, self._gathering = self._gathering, []
         for shard in gathering:
-            shard.write_gathered()
+            shard.write_gathered(self._commit_timeout_seconds)
 
     async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
         """Like `submit`, for a reply that other requests complete (a join waits for the group's other members)."""
@@ -99,7 +103,7 @@ class CoordinatorRuntime(Generic[M]):
         try:
             decision = decide(machine)
         except ApiError:
-            await shard.all_committed()
+            await shard.all_committed(self._commit_timeout_seconds)
             raise
         try:
             shard.record(decision)
@@ -109,7 +113,7 @@ class CoordinatorRuntime(Generic[M]):
             decision.reply.cancel()  # Where it is not completed, nobody listens any more: the machine can see that.
         if shard.machine is not machine or not shard.is_ready:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self._topic}-{index} was loaded anew meanwhile")
-        await shard.all_committed()
+        await shard.all_committed(self._commit_timeout_seconds)
         return reply
 
     async def append_marker(
@@ -125,11 +129,10 @@ class CoordinatorRuntime(Generic[M]):
         """Those that are loaded, for what asks all of them (ListGroups)."""
         return {index: shard.machine for index, shard in self._shards.items() if shard.is_ready}
 
-    async def wait_loaded(self, index: int) -> None:
-        """Until partition `index` is loaded if that is soon, as it is for a new one."""
+    def is_ready(self, index: int) -> bool:
+        """Whether partition `index` is led here, and loaded."""
         shard = self._shards.get(index)
-        if shard is not None and shard.loader is not None:
-            await asyncio.wait([shard.loader], timeout=LOAD_WAIT_SECONDS)
+        return shard is not None and shard.is_ready
 
     @property
     def is_loading(self) -> bool:

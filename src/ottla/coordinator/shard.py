@@ -68,7 +68,6 @@ class Shard(Generic[M]):
         refusal = self.log.refusal()
         if refusal is not None:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
-        self.writes.check_room()
         if transaction is not None:
             self.log.check_epoch(transaction)
 
@@ -82,19 +81,19 @@ class Shard(Generic[M]):
         """As it is at once where this broker alone has the partition."""
         return self.writes.is_all_written and self.log.is_all_committed
 
-    async def all_committed(self) -> None:
-        """Until everything replayed so far is committed."""
+    async def all_committed(self, timeout_seconds: float | None = None) -> None:
+        """Until everything replayed so far is committed; a log that takes longer voids nothing: it may do so yet."""
         writes = self.writes
         last_offset = writes.next_offset - 1
         written = writes.written(last_offset)
         if written is not None:
             await written
-        committed = self.log.committed(last_offset) if last_offset >= 0 else None
+        committed = self.log.committed(last_offset, timeout_seconds) if last_offset >= 0 else None
         if committed is not None:
             try:
                 await committed
             except ApiError as error:
-                if writes is self.writes:
+                if writes is self.writes and error.code is not ErrorCode.REQUEST_TIMED_OUT:
                     self._void(error)
                 raise self._not_known(error) from error
 
@@ -119,14 +118,14 @@ class Shard(Generic[M]):
         if self._writer is not None:
             return
         try:
-            waits_on = self._begin_writes()
+            waits_on = self.writes.begin_writes()
         except ApiError as error:
             self._void(error)
             return
         if waits_on is not None:
             self._writer = self._tasks.spawn(self._write(waits_on), name=f"write {self._name}")
 
-    def write_gathered(self) -> None:
+    def write_gathered(self, commit_timeout_seconds: float | None) -> None:
         self.write()
         gathered, self.gathered = self.gathered, None
         if gathered is None:
@@ -134,30 +133,22 @@ class Shard(Generic[M]):
         if self.is_all_committed:
             gathered.set_result(None)
         else:
-            self._tasks.spawn(self._commit(gathered), name=f"commit {self._name}")
+            self._tasks.spawn(self._commit(gathered, commit_timeout_seconds), name=f"commit {self._name}")
 
-    async def _commit(self, gathered: "asyncio.Future[None]") -> None:
+    async def _commit(self, gathered: "asyncio.Future[None]", timeout_seconds: float | None) -> None:
         try:
-            await self.all_committed()
+            await self.all_committed(timeout_seconds)
         except ApiError as error:
             gathered.set_exception(error)
         else:
             gathered.set_result(None)
-
-    def _begin_writes(self) -> "asyncio.Future[Appended] | None":
-        """Writes what is left, up to the first that must be waited for."""
-        while self.writes.is_any_left:
-            waits_on = self.writes.begin_write()
-            if waits_on is not None:
-                return waits_on
-        return None
 
     async def _write(self, waits_on: "asyncio.Future[Appended] | None") -> None:
         try:
             while waits_on is not None:
                 # Shielded: an append that has its place in the log's order happens, whoever waits.
                 self.writes.on_written(await asyncio.shield(waits_on))
-                waits_on = self._begin_writes()
+                waits_on = self.writes.begin_writes()
         except ApiError as error:
             self._void(error)
         finally:

@@ -19,6 +19,8 @@ from ottla.log.readable_log import ReadableLog
 from ottla.log.segment import Segment
 from ottla.wire.batch import (
     CONTROL_BIT,
+    HEADER,
+    LENGTH_OVERHEAD_BYTES,
     SEQUENCE_MAX,
     TRANSACTIONAL_BIT,
     Batch,
@@ -35,6 +37,7 @@ from ottla.wire.batch import (
 _RELATIVE_OFFSET_FULL: Final = RELATIVE_OFFSET_MAX - RECORDS_MAX  # Past it a batch might not fit any more.
 
 # Positions in the header's tuple.
+_BATCH_LENGTH: Final = 1
 _ATTRIBUTES: Final = 5
 _LAST_OFFSET_DELTA: Final = 6
 _MAX_TIMESTAMP: Final = 8
@@ -92,10 +95,11 @@ class AppendableLog(ReadableLog):
 
     def append_own(self, batch: memoryview, *, leader_epoch: LeaderEpoch, now_ms: TimestampMs) -> AppendResult:
         """A batch that this broker has built itself: coordinator records, transaction markers, metadata."""
-        header = parse_header(batch)
-        invariant(header.size_bytes == len(batch), "exactly one batch", declared=header.size_bytes, size=len(batch))
-        if header.producer_id >= 0:
-            self.producer_state.check_epoch(header.producer_id, header.producer_epoch)
+        header = HEADER.unpack_from(batch)
+        size_bytes = header[_BATCH_LENGTH] + LENGTH_OVERHEAD_BYTES
+        invariant(size_bytes == len(batch), "exactly one batch", declared=size_bytes, size=len(batch))
+        if header[_PRODUCER_ID] >= 0:
+            self.producer_state.check_epoch(header[_PRODUCER_ID], header[_PRODUCER_EPOCH])
         return self._append(batch, header, leader_epoch, now_ms)
 
     def append_marker(

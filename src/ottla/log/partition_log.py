@@ -114,12 +114,20 @@ class PartitionLog(AppendableLog):
             end_offset = min(end_offset, up_to_offset)
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < end_offset:
-                segment.handle().sync()
+                self._sync_segment(segment)
         try:
             self._sync_sidecars()
         except OSError as error:
             raise SidecarsUnsaved(error.errno, error.strerror) from error
         return end_offset
+
+    def _sync_segment(self, segment: Segment) -> None:
+        try:
+            segment.handle().sync()
+        except FileNotFoundError:
+            # Retention and compaction run beside us, and take files by name: what they took needs no sync any more.
+            if segment in self.segments:
+                raise
 
     def _sync_sidecars(self) -> None:
         """Indexes of sealed segments, epochs, the topic's id, new names in directories."""

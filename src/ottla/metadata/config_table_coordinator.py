@@ -53,14 +53,15 @@ GROUP_KEYS: Final[tuple[ConfigKey, ...]] = (
     int32("group.max.size", INT_MAX, "Members of a classic group at most.", minimum=1),
     int32("group.min.session.timeout.ms", 6000, "Least session time-out of a classic member."),
     int32("offset.metadata.max.bytes", 4096, "Largest text committed with an offset."),
-    int32("offsets.commit.timeout.ms", 5000, "How long a commit waits for replicas.", minimum=1),
+    int32("offsets.commit.timeout.ms", 15_000, "How long a commit waits for replicas; Kafka's default is 5000, less than"
+          " a broker that stands still takes to leave the ISR.", minimum=1),
     int32("offsets.load.buffer.size", 5 << 20, "Bytes read at once when offsets are loaded.", minimum=1),
     int64("offsets.retention.check.interval.ms", 600_000, "Time between looks for expired offsets.", minimum=1),
     int32("offsets.retention.minutes", 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     int32("offsets.topic.compression.codec", 0, "Codec of the offsets topic; 0 is none."),
     int32("offsets.topic.num.partitions", 50, "Partitions of the offsets topic; never change it later.", minimum=1),
-    int16("offsets.topic.replication.factor", 3, "Replicas of the offsets topic, as many as there are brokers at most.",
-          minimum=1),
+    int16("offsets.topic.replication.factor", 3, "Replicas of the offsets topic; unless set, no more than there are"
+          " brokers.", minimum=1),
     int32("offsets.topic.segment.bytes", 100 << 20, "Segment size of the offsets topic.", minimum=1),
 )
 
@@ -147,8 +148,8 @@ TRANSACTION_KEYS: Final[tuple[ConfigKey, ...]] = (
           minimum=1),
     int32("transaction.state.log.min.isr", 2, "In-sync replicas the transaction topic needs.", minimum=1),
     int32("transaction.state.log.num.partitions", 50, "Partitions of the transaction topic.", minimum=1),
-    int16("transaction.state.log.replication.factor", 3, "Replicas of the transaction topic, as many as there are"
-          " brokers at most.", minimum=1),
+    int16("transaction.state.log.replication.factor", 3, "Replicas of the transaction topic; unless set, no more than"
+          " there are brokers.", minimum=1),
     int32("transaction.state.log.segment.bytes", 100 << 20, "Segment size of the transaction topic.", minimum=1),
     flag("transaction.two.phase.commit.enable", True, "Serve transactions that others decide upon; Kafka's default is"
          " false."),

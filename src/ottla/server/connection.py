@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from ottla.base.clock import Clock
 from ottla.base.continuation import Continuation
 from ottla.base.errors import ApiError, NotServed, ProtocolError, invariant
+from ottla.broker.peers import is_of_peer
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.receiving_connection import ReceivingConnection, Transport
 from ottla.server.request_memory import RequestMemory, Scratch
@@ -45,14 +46,19 @@ class Service(Protocol):
 
     def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]: ...
 
+    def refused(self, context: RequestContext, parts: Parts, error: ApiError) -> Parts:
+        """The same answers, which did not come true."""
+        ...
+
 
 class _Pending:
     """An unanswered request that had to wait."""
 
-    __slots__ = ("api_key", "committed", "done", "held_bytes", "parts", "rest")
+    __slots__ = ("api_key", "committed", "context", "done", "held_bytes", "parts", "rest")
 
-    def __init__(self, api_key: int) -> None:
-        self.api_key = api_key
+    def __init__(self, context: RequestContext) -> None:
+        self.api_key = context.api_key
+        self.context = context
         self.done = False
         self.committed: asyncio.Future[None] | None = None  # What an answer that is ready waits for.
         self.held_bytes = 0  # Of a receive buffer that was left to it.
@@ -64,6 +70,10 @@ class _Pending:
         if api_key == _PRODUCE:
             return self.api_key == _PRODUCE
         return api_key == _OFFSET_COMMIT and self.committed is not None
+
+    def is_held_like(self, context: RequestContext) -> bool:
+        """Whether both wait for the same, and are refused in the same words if it fails."""
+        return self.committed is context.committed and self.context.api_version == context.api_version
 
 
 class Connection(ReceivingConnection):
@@ -173,21 +183,21 @@ class Connection(ReceivingConnection):
         if parts is None:
             return
         if context.committed is not None:
-            self._hold(context.api_key, parts, context.committed)
+            self._hold(context, parts, context.committed)
         elif self._pending:
-            pending = _Pending(context.api_key)
+            pending = _Pending(context)
             pending.done, pending.parts = True, parts
             self._pending.append(pending)
         else:
             self._out += parts
 
-    def _hold(self, api_key: int, parts: Parts, committed: "asyncio.Future[None]") -> None:
+    def _hold(self, context: RequestContext, parts: Parts, committed: "asyncio.Future[None]") -> None:
         """An answer that is ready and not true yet. Those that wait for the same leave together."""
         last = self._pending[-1] if self._pending else None
-        if last is not None and last.parts is not None and last.committed is committed:
+        if last is not None and last.parts is not None and last.is_held_like(context):
             last.parts += parts
             return
-        pending = _Pending(api_key)
+        pending = _Pending(context)
         self._pending.append(pending)
         self._await_commit(pending, parts, committed)
 
@@ -199,7 +209,9 @@ class Connection(ReceivingConnection):
         error = committed.exception()
         if self.closed:
             return
-        if error is not None:
+        if isinstance(error, ApiError) and pending.parts is not None:
+            pending.parts = self._service.refused(pending.context, pending.parts, error)
+        elif error is not None:
             self._refuse(error)
             return
         pending.done = True
@@ -208,7 +220,7 @@ class Connection(ReceivingConnection):
     def _wait(
         self, context: RequestContext, coroutine: Coroutine[Any, Any, Parts | None], waits_on: object
     ) -> _Pending:
-        pending = _Pending(context.api_key)
+        pending = _Pending(context)
         self._pending.append(pending)
         pending.rest = Continuation(
             coroutine, waits_on, lambda parts, error: self._on_finished(pending, context, parts, error)
@@ -285,6 +297,11 @@ class Connection(ReceivingConnection):
         """Takes no further request; what is under way is still answered."""
         self.draining = True
         self._pause()
+
+    def send_away(self) -> None:
+        """This broker is cut off: a client that waits here may wait for nothing. Other nodes stay."""
+        if any(not is_of_peer(pending.context) for pending in self._pending):
+            self._refuse(NotServed("this broker is cut off from the cluster: ask another"))
 
     def _refuse(self, reason: str | BaseException) -> None:
         level = logging.DEBUG if isinstance(reason, NotServed) else logging.WARNING

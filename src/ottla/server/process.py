@@ -111,6 +111,7 @@ async def _run(loop: asyncio.AbstractEventLoop, config: BrokerConfig, ready_fd: 
     config = _effective(config, bound, advertised)
     opened = await prepare_node(world, config, advertised, HandleCache(segment_files_of(open_files_max)))
     server.serve(Dispatcher(opened.node))  # Only the quorum's requests are answered until the node is ready.
+    opened.node.lifecycle.on_lease_over = lambda: server.send_clients_away() if opened.node.is_cut_off else None
     housekeeping = Housekeeping(opened, CleanerProcess)
     metrics_port = config.integer("ottla.metrics.port")
     page = MetricsPage(loop, lambda: metrics_of(opened.node))

@@ -33,6 +33,10 @@ _OTHER_ENVIRONMENT: Final = (
     "OTTLA_PROFILE",
     "OTTLA_SPARK_",
 )
+_OF_A_SINGLE_NODE: Final[Mapping[str, object]] = {
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.replication.factor": 1,
+}
 
 
 class SettingsError(Exception):
@@ -49,11 +53,11 @@ def settings_of_up(
         "log.dirs": data,
         "listeners": f"{LISTENER}://{host}:{port}",
         "auto.create.topics.enable": True,
-        "offsets.topic.replication.factor": 1,
-        "transaction.state.log.replication.factor": 1,
-        "transaction.state.log.min.isr": 1,
     }
-    return _parse({**settings, **_from_environment(environment), **overrides})
+    chosen = {**_from_environment(environment), **overrides}
+    if str(chosen.get("default.replication.factor", 1)) == "1":  # Else it is one of a cluster, started by hand.
+        settings |= _OF_A_SINGLE_NODE
+    return _parse({**settings, **chosen})
 
 
 def settings_of_serve(

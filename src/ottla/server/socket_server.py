@@ -219,6 +219,11 @@ class SocketServer:
         for connection in stalled:
             connection.close()
 
+    def send_clients_away(self) -> None:
+        """Those that wait for an answer; who asks later is told then."""
+        for connection in tuple(self.connections):
+            connection.send_away()
+
     def stop_listening(self) -> None:
         for sock in self._sockets:
             self._loop.remove_reader(sock)

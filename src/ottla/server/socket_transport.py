@@ -182,6 +182,9 @@ class SocketTransport:
     def write(self, parts: Parts) -> None:
         if self._closed:
             return
+        if len(parts) == 1 and not self._output and not self._corked and not isinstance(parts[0], LogSlice):
+            self._send_alone(parts[0])
+            return
         for part in parts:
             size = part.size if isinstance(part, LogSlice) else len(part)
             if size:  # An empty part would never be sent.
@@ -189,6 +192,20 @@ class SocketTransport:
                 self._backlog_bytes += size
         if not self._corked and not self._writer_armed and self._reading_cold is None:
             self._flush()
+
+    def _send_alone(self, part: Buffer) -> None:
+        """Nothing waits before it, and as a rule the kernel takes it whole."""
+        try:
+            sent = self._sock.send(part, 0)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._on_send_error(error)
+            return
+        if sent < len(part):
+            self._output.append(_after(part, sent))
+            self._backlog_bytes = len(part) - sent
+            self._arm_writer()
 
     def _flush(self) -> None:
         output = self._output
@@ -207,13 +224,16 @@ class SocketTransport:
             self._arm_writer()
             return
         except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.ECONNRESET):
-                logger.warning("closing connection: %s", error)
-            self.close()
+            self._on_send_error(error)
             return
         if self._writer_armed:
             self._writer_armed = False
             self._loop.remove_writer(self._fd)
+
+    def _on_send_error(self, error: OSError) -> None:
+        if error.errno not in (errno.EPIPE, errno.ECONNRESET):
+            logger.warning("closing connection: %s", error)
+        self.close()
 
     def _send_region(self, region: LogSlice) -> int:
         file = _file_of(region)

@@ -13,7 +13,7 @@ from ottla.base.types import LeaderEpoch, Offset, TopicId
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.codec import codec_for
-from ottla.wire.frame import encode_response
+from ottla.wire.frame import SIZE_BYTES, decode_response, encode_response
 from ottla.wire.primitives import UUID_BYTES, uuid_of
 
 FLEXIBLE_FROM: Final = 8
@@ -152,6 +152,16 @@ def encode_committed(correlation_id: int, version: int, topics: Sequence[TopicCo
             head = _ANSWER_HEAD.pack(_ANSWER_BYTES + len(name), correlation_id, 0, 0, _ONE)
             return head + name + _ANSWER_TAIL.pack(_ONE, partition, code, 0, 0, 0)
     return encode_response(ApiKey.OFFSET_COMMIT, version, correlation_id, _response(topics))
+
+
+def refused_commit(frame: bytes, version: int, code: int) -> bytes:
+    """The same response with that code for everything in it."""
+    correlation_id, response = decode_response(ApiKey.OFFSET_COMMIT, version, memoryview(frame)[SIZE_BYTES:])
+    assert isinstance(response, api.OffsetCommitResponse)
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = code
+    return encode_response(ApiKey.OFFSET_COMMIT, version, correlation_id, response)
 
 
 def _response(topics: Sequence[TopicCommitted]) -> api.OffsetCommitResponse:

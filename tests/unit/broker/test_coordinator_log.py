@@ -102,6 +102,18 @@ def test_committed_records_that_an_unclean_election_takes_away_are_told_of_at_on
     play(scene, *orders([1, 2, 3]))
 
 
+def test_who_waits_for_replicas_too_long_is_told_so() -> None:
+    async def scene(world: World) -> None:
+        log = LedCoordinatorLog(world[1].partition(), world.workers)
+        committed = log.committed(log.end_offset - 1, 0.5)
+        assert committed is not None
+        with pytest.raises(ApiError) as late:
+            await committed
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    with_a_record_that_only_two_have(scene)
+
+
 def test_in_another_epoch_a_leader_writes_nothing_of_the_last() -> None:
     async def scene(world: World) -> None:
         partition = world[1].partition()

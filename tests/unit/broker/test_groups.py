@@ -52,10 +52,18 @@ async def stable(node: RealNode) -> Any:
     return member
 
 
-async def synced(node: RealNode, member: Any, version: int = 5) -> Any:
+async def synced(node: RealNode, member: Any, version: int = 5, **fields: Any) -> Any:
     given = api.SyncGroupRequest.SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"all")
     request = api.SyncGroupRequest(
-        group_id=GROUP, generation_id=member.generation_id, member_id=member.member_id, assignments=[given]
+        **{
+            "group_id": GROUP,
+            "generation_id": member.generation_id,
+            "member_id": member.member_id,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": [given],
+        }
+        | fields
     )
     return await node.ask(ApiKey.SYNC_GROUP, request, version)
 
@@ -105,6 +113,29 @@ def test_a_member_joins_in_every_version(tmp_path: Path, version: int) -> None:
         if version >= 7:
             assert member.protocol_type == "consumer"
         assert (await synced(node, member, min(version, 5))).assignment == b"all"
+
+    play(tmp_path, scene, **QUICK)
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_who_may_not_join_is_told_no_protocol(tmp_path: Path, version: int) -> None:
+    async def scene(node: RealNode) -> None:
+        await found(node)
+        refused = await node.ask(ApiKey.JOIN_GROUP, join_request("nobody"), version)
+        assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert refused.protocol_name == ("" if version < 7 else None)
+
+    play(tmp_path, scene, **QUICK)
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+def test_from_version_5_on_a_sync_says_for_which_protocol(tmp_path: Path, missing: str) -> None:
+    async def scene(node: RealNode) -> None:
+        await found(node)
+        member = await joined(node)
+        refused = await synced(node, member, 5, **{missing: None})
+        assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert (await synced(node, member, 4, **{missing: None})).error_code == ErrorCode.NONE
 
     play(tmp_path, scene, **QUICK)
 

@@ -247,6 +247,26 @@ def test_a_lease_counts_from_when_the_controller_was_one_beyond_doubt(unconfirme
     play(scene, brokers=0)
 
 
+def test_when_a_lease_ends_that_is_said():
+    """By then a heartbeat is under way that would be waited for longer."""
+
+    async def scene(cluster):
+        cluster.controller.take_over()
+        broker = Broker(cluster, 1)
+        said = []
+        broker.lifecycle.on_lease_over = lambda: said.append(broker.lifecycle.is_unheard)
+        await broker.become_active()
+        broker.is_answered = False
+        await asyncio.sleep(8.9)
+        assert not said
+        await asyncio.sleep(0.2)
+        assert said
+        assert all(said)
+        await broker.lifecycle.close()
+
+    play(scene, brokers=0)
+
+
 def test_a_broker_that_learns_that_it_is_fenced_serves_nobody():
     async def scene(cluster):
         cluster.controller.take_over()

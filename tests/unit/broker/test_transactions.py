@@ -85,6 +85,19 @@ def test_readers_are_told_only_of_aborts_that_touch_what_they_get(tmp_path: Path
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("version", range(4))
+def test_no_producer_adds_an_internal_topic(tmp_path: Path, version: int) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.ask(ApiKey.FIND_COORDINATOR, api.FindCoordinatorRequest(coordinator_keys=["g"]))
+        client = TransactionalClient(node)
+        await client.init()
+        forbidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await client.add("__consumer_offsets", 0, 99, version=version) == [forbidden, forbidden]
+        assert await client.add("__transaction_state", version=version) == [forbidden]
+
+    play(tmp_path, scene)
+
+
 def test_interleaved_transactions_hold_back_each_other(tmp_path: Path) -> None:
     async def scene(node: RealNode) -> None:
         await node.create_topic("orders")

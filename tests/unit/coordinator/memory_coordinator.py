@@ -6,7 +6,6 @@ from typing import Any
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import ZERO_TOPIC_ID, LeaderEpoch, Offset
-from ottla.coordinator.groups.commit import NamedTopic
 from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.member import Client
@@ -15,9 +14,10 @@ from ottla.coordinator.machine import Appended, Decision, ProducerIdentity
 from ottla.coordinator.records import GROUP_RECORDS, CoordinatorRecord
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.metadata.configs import BrokerConfig
+from ottla.metadata.image_parts import PartitionImage, TopicImage
 from ottla.wire import api
 from ottla.wire.codec import codec_for
-from ottla.wire.hot_commits import CommitCall, PartitionCommit
+from ottla.wire.hot_commits import CommitCall, PartitionCommit, TopicCommit, TopicCommitted
 from ottla.wire.records import batches, records_of, set_offset_and_epoch
 from sim.world import World
 
@@ -25,6 +25,7 @@ GROUP = "g"
 TOPIC = "t"
 CONSUMER = "consumer"
 PRODUCER = ProducerIdentity(7, 0)
+COMMIT_TIMEOUT_SECONDS = 5.0
 
 
 class MemoryLog:
@@ -73,16 +74,24 @@ class MemoryLog:
     def is_all_committed(self) -> bool:
         return self.is_committing
 
-    def committed(self, offset: Offset) -> asyncio.Future[None] | None:
+    def committed(self, offset: Offset, timeout_seconds: float | None = None) -> asyncio.Future[None] | None:
         if self.is_committing:
             return None
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.append(waiter)
+        if timeout_seconds is not None:
+            loop.call_later(timeout_seconds, self._time_out, waiter)
         return waiter
+
+    @staticmethod
+    def _time_out(waiter: "asyncio.Future[None]") -> None:
+        if not waiter.done():
+            waiter.set_exception(ApiError(ErrorCode.REQUEST_TIMED_OUT, "not committed in time"))
 
     def commit(self, error: ApiError | None = None) -> None:
         """Commits what is there, or fails to."""
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = [waiter for waiter in self._waiters if not waiter.done()], []
         self.is_committing = True
         for waiter in waiters:
             if error is None:
@@ -161,6 +170,7 @@ class Coordinator:
                 new_member_id=self._new_member_id,
             ),
             clock=world.clock,
+            commit_timeout_seconds=COMMIT_TIMEOUT_SECONDS,
         )
 
     def _new_member_id(self, name: str) -> str:
@@ -262,11 +272,11 @@ class Coordinator:
         """Of partition 0. The code of the partition, or of the whole."""
         decide = commit_decision(offset, joined, version=version, **fields)
         try:
-            (code,), committed = self.runtime.submit_gathered(0, decide)
+            [(_, [(_, code)])], committed = self.runtime.submit_gathered(0, decide)
             await asyncio.shield(committed)
         except ApiError as error:
             return error.code
-        return code
+        return ErrorCode(code)
 
     async def commit_in_transaction(
         self, offset: int, producer: ProducerIdentity = PRODUCER, **fields: Any
@@ -330,13 +340,15 @@ def join_request(member_id: str = "", **fields: Any) -> api.JoinGroupRequest:
 
 def commit_decision(
     offset: int, joined: api.JoinGroupResponse | None = None, *, version: int = 9, **fields: Any
-) -> Callable[[GroupMachine], Decision[list[ErrorCode]]]:
+) -> Callable[[GroupMachine], Decision[list[TopicCommitted]]]:
     partition = PartitionCommit(0, offset, fields.pop("leader_epoch", -1), fields.pop("metadata", ""))
-    topic = NamedTopic(fields.pop("topic", TOPIC), ZERO_TOPIC_ID, [partition])
+    topic = TopicImage(fields.pop("topic", TOPIC), ZERO_TOPIC_ID)
+    topic.partitions[0] = PartitionImage((1,), (1,), 1, 0, 0, (ZERO_TOPIC_ID,))
     member = {} if joined is None else {"member_id": joined.member_id, "generation": joined.generation_id}
     nobody = {"member_id": "", "generation": -1, "instance_id": None}
-    call = CommitCall(**{"group_id": GROUP, "retention_ms": -1, "topics": []} | nobody | member | fields)
-    return lambda machine: machine.decide_commit(call, [topic], version=version)
+    topics = [TopicCommit(topic.name, [partition])]
+    call = CommitCall(**{"group_id": GROUP, "retention_ms": -1, "topics": topics} | nobody | member | fields)
+    return lambda machine: machine.decide_commit(call, {topic.name: topic}, version=version)
 
 
 def subscription(*topics: str) -> bytes:

@@ -8,7 +8,13 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.coordinator.machine import Decision, ProducerIdentity
 from ottla.wire.records import batches
 from sim.world import World
-from tests.unit.coordinator.memory_coordinator import Coordinator, MemoryLog, commit_decision, play
+from tests.unit.coordinator.memory_coordinator import (
+    COMMIT_TIMEOUT_SECONDS,
+    Coordinator,
+    MemoryLog,
+    commit_decision,
+    play,
+)
 
 FAILED = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no disk")
 
@@ -118,6 +124,36 @@ def test_a_commit_that_fails_voids_the_state() -> None:
         assert await committing is ErrorCode.COORDINATOR_NOT_AVAILABLE
         await coordinator.loaded()
         assert coordinator.machine is not machine
+
+    play(scene)
+
+
+def test_a_commit_that_takes_too_long_is_told_so_and_stands() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.log.is_committing = False
+        machine, began_s = coordinator.machine, coordinator.world.clock.monotonic()
+        committing = asyncio.ensure_future(coordinator.commit(5))
+        assert await committing is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(ApiError, match="not committed in time"):
+            await coordinator.committed()  # Nobody sees it before.
+        assert coordinator.world.clock.monotonic() - began_s >= COMMIT_TIMEOUT_SECONDS
+        coordinator.log.commit()
+        assert coordinator.machine is machine, "the log may commit it yet: nothing is void"
+        committed = await coordinator.committed()
+        assert committed is not None and committed.offset == 5
+
+    play(scene)
+
+
+def test_a_marker_is_waited_for_however_long_it_takes() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        await coordinator.commit_in_transaction(5)
+        coordinator.log.is_committing = False
+        ending = asyncio.ensure_future(coordinator.end(is_commit=True))
+        await asyncio.sleep(2 * COMMIT_TIMEOUT_SECONDS)
+        assert not ending.done()
+        coordinator.log.commit()
+        await ending
 
     play(scene)
 

@@ -10,7 +10,7 @@ from ottla.base.errors import ApiError, ErrorCode, InvariantViolation
 from ottla.log.config import CleanupPolicy, LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segment import Segment
-from sim.disk import SimulatedDisk
+from sim.disk import SimulatedDisk, SimulatedFile
 from tests.unit.log.support import DIRECTORY, NOW_MS, append, batch_of, batch_of_bytes, first_header, new_disk, open_log
 
 
@@ -127,6 +127,28 @@ def test_deleted_files_are_renamed_first_and_readers_keep_theirs() -> None:
     assert not any(name.startswith(f"{0:020d}") for name in disk.list(DIRECTORY))
     assert piece.file is not None
     assert len(piece.file.pread(piece.size, piece.position)) == 500
+
+
+def test_a_flush_that_retention_overtakes_misses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both run in threads: the files of a segment may go while those before it are being synced."""
+    log = log_of_days(5, LogConfig(retention_ms=2000))
+    sync = SimulatedFile.sync
+
+    def retain_and_sync(self: SimulatedFile) -> None:
+        monkeypatch.undo()
+        assert [segment.base_offset for segment in retain(log)] == [0, 10]
+        sync(self)
+
+    monkeypatch.setattr(SimulatedFile, "sync", retain_and_sync)
+    assert log.sync_files() == log.log_end_offset
+
+
+def test_a_flush_that_misses_a_file_says_so() -> None:
+    log = log_of_days(2, LogConfig())
+    log.segments.first.forget_handle()
+    log._disk.remove(log.segments.first.path(".log"))
+    with pytest.raises(FileNotFoundError):
+        log.sync_files()
 
 
 def test_retention_lowered_on_a_live_log_takes_effect_with_the_next_run() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from struct import Struct
 from typing import Any
 
-from ottla.base.errors import ProtocolError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory, Scratch
@@ -56,6 +56,7 @@ class EchoService:
     def __init__(self) -> None:
         self.gates: dict[int, asyncio.Future[None]] = {}
         self.commits: dict[int, asyncio.Future[None]] = {}
+        self.client_id: str | None = None
         self.started: list[int] = []
         self.cancelled: list[int] = []
 
@@ -63,7 +64,9 @@ class EchoService:
         api_key, version, correlation_id = HEAD.unpack_from(frame)
         if api_key == BROKEN:
             raise ProtocolError("api key 99 is not served")
-        return RequestContext(api_key, version, correlation_id, None, peer, HEAD.size, holds_frame=api_key == PRODUCE)
+        return RequestContext(
+            api_key, version, correlation_id, self.client_id, peer, HEAD.size, holds_frame=api_key == PRODUCE
+        )
 
     def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]:
         return self._answer(context, frame)
@@ -79,6 +82,9 @@ class EchoService:
             raise
         context.committed = self.commits.get(context.correlation_id)
         return [bytes(frame)]
+
+    def refused(self, context: RequestContext, parts: Parts, error: ApiError) -> Parts:
+        return [b"refused" for _ in parts]
 
 
 class World:

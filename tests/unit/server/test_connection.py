@@ -7,6 +7,7 @@ import random
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode, NotServed, ProtocolError
+from ottla.broker.peers import CLIENT_ID_PREFIX
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import IN_FLIGHT_MAX, OUTPUT_BACKLOG_BYTES_MAX
 from ottla.server.receiving_connection import FIRST_READ_BYTES
@@ -213,6 +214,26 @@ def test_draining_answers_what_is_under_way_and_takes_no_more() -> None:
     run(scene())
 
 
+@pytest.mark.parametrize(
+    ("client_id", "is_waiting", "is_closed"),
+    [("app", True, True), ("app", False, False), (None, True, True), (f"{CLIENT_ID_PREFIX}2", True, False)],
+)
+def test_clients_that_wait_are_sent_away_and_other_nodes_are_not(
+    client_id: str | None, is_waiting: bool, is_closed: bool
+) -> None:
+    async def scene() -> None:
+        world = World()
+        world.service.client_id = client_id
+        if is_waiting:
+            world.service.gates = {2: asyncio.get_running_loop().create_future()}
+        world.receive(request(1) + request(2))
+        world.connection.send_away()
+        assert world.transport.closed == is_closed
+        assert bytes(world.transport.written) == answers(request(1) + (b"" if is_waiting else request(2)))
+
+    run(scene())
+
+
 # -- answers that wait for a commit --------------------------------------------------------------------------------
 
 
@@ -259,13 +280,27 @@ def test_what_follows_a_commit_that_waits_is_started_when_that_is_answered() -> 
     run(scene())
 
 
-def test_a_commit_that_fails_ends_the_connection_without_its_answer() -> None:
+def test_commits_that_fail_are_refused_in_their_place() -> None:
+    async def scene() -> None:
+        world = World()
+        committed = asyncio.get_running_loop().create_future()
+        world.service.commits = {2: committed, 3: committed}
+        world.receive(commits(1, 2, 3, 4))
+        committed.set_exception(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not known to be committed"))
+        await asyncio.sleep(0)
+        assert not world.transport.closed
+        assert bytes(world.transport.written) == answers(commits(1)) + b"refused" * 2 + answers(commits(4))
+
+    run(scene())
+
+
+def test_an_answer_that_fails_for_a_reason_of_ours_ends_the_connection() -> None:
     async def scene() -> None:
         world = World()
         committed = asyncio.get_running_loop().create_future()
         world.service.commits = {2: committed}
         world.receive(commits(1, 2))
-        committed.set_exception(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not known to be committed"))
+        committed.set_exception(ZeroDivisionError())
         await asyncio.sleep(0)
         assert world.transport.closed
         assert bytes(world.transport.written) == answers(commits(1))

@@ -8,12 +8,21 @@ import pytest
 from ottla.server.listeners import Address, advertised_of, listeners_of
 from ottla.server.settings import SettingsError, settings_of_serve, settings_of_up
 
+ONE_REPLICA, THREE_REPLICAS = {"default.replication.factor": "1"}, {"default.replication.factor": "3"}
+
 
 def test_up_needs_nothing() -> None:
     config = settings_of_up(data="d", host="localhost", port=9092, overrides={}, environment={})
     assert config.listing("log.dirs") == ("d",)
     assert config.flag("auto.create.topics.enable")
     assert listeners_of(config) == [Address(name="PLAINTEXT", host="localhost", port=9092)]
+
+
+@pytest.mark.parametrize(("overrides", "replicas"), [({}, 1), (ONE_REPLICA, 1), (THREE_REPLICAS, 3)])
+def test_internal_topics_of_a_node_by_itself_and_of_one_of_three(overrides: dict[str, str], replicas: int) -> None:
+    config = settings_of_up(data="d", host="h", port=1, overrides=overrides, environment={})
+    assert config.integer("offsets.topic.replication.factor") == replicas
+    assert config.integer("transaction.state.log.replication.factor") == replicas
 
 
 def test_overrides_beat_the_environment_beats_defaults() -> None:

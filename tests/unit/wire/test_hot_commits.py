@@ -10,7 +10,7 @@ from ottla.wire import api, hot_commits
 from ottla.wire.apis import ApiKey
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import encode_response
-from ottla.wire.hot_commits import TopicCommitted, commit_call, decode_commit, encode_committed
+from ottla.wire.hot_commits import TopicCommitted, commit_call, decode_commit, encode_committed, refused_commit
 
 VERSIONS = range(2, 11)
 Request = api.OffsetCommitRequest
@@ -112,3 +112,13 @@ def test_answers_encode_alike(version: int) -> None:
             ]
         )
         assert encode_committed(77, version, topics) == encode_response(ApiKey.OFFSET_COMMIT, version, 77, response)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_names_the_same_partitions(version: int) -> None:
+    key: str | UUID = "t" if version < hot_commits.TOPIC_IDS_FROM else UUID(int=5)
+
+    def frame(code: int) -> bytes:
+        return encode_committed(7, version, [TopicCommitted(key, [(0, code), (3, code)]), TopicCommitted(key, [])])
+
+    assert refused_commit(frame(0), version, 15) == frame(15)

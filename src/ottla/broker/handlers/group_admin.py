@@ -30,7 +30,7 @@ async def describe_groups(
     for group_id in request.groups:
         try:
             described = await node.coordinators.groups.submit(
-                node.coordinators.group_partition(group_id),
+                await _settled_partition(node, group_id),
                 lambda machine, group_id=group_id: Decision((), _describe(machine, group_id)),  # type: ignore[misc]
             )
         except ApiError as error:
@@ -42,6 +42,13 @@ async def describe_groups(
             described.authorized_operations = GROUP_OPERATIONS
         response.groups.append(described)
     return response
+
+
+async def _settled_partition(node: Node, group_id: str) -> int:
+    """Where the group lives, which has no members any more whose session is over."""
+    index = await node.coordinators.wait_group_partition(group_id)
+    await node.coordinators.groups.submit(index, lambda machine: machine.decide_overdue(group_id))
+    return index
 
 
 def _describe(machine: GroupMachine, group_id: str) -> DescribedGroup:
@@ -105,7 +112,7 @@ async def delete_groups(
     for group_id in request.groups_names:
         try:
             code = await node.coordinators.groups.submit(
-                node.coordinators.group_partition(group_id),
+                await _settled_partition(node, group_id),
                 lambda machine, group_id=group_id: machine.decide_delete(group_id),  # type: ignore[misc]
             )
         except ApiError as error:

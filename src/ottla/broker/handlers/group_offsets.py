@@ -4,23 +4,27 @@ From version 10 on topics go by their ids. An offset that was committed for a to
 is not found: its number means nothing in the new one.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import repeat
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
 from ottla.broker.handlers.groups import member_partition
 from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
-from ottla.coordinator.groups.commit import NamedTopic
+from ottla.coordinator.groups.commit import KnownTopics, refusals
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.machine import Decision
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import TopicImage
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from ottla.wire.hot_commits import TOPIC_IDS_FROM, CommitCall, TopicCommitted, decode_commit, encode_committed
+from ottla.wire.hot_commits import (
+    TOPIC_IDS_FROM,
+    CommitCall,
+    decode_commit,
+    encode_committed,
+    refused_commit,
+)
 
 BATCHED_FETCH_FROM: Final = 8
 
@@ -34,50 +38,27 @@ FetchedPartition = api.OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 async def offset_commit(node: Node, context: RequestContext, call: CommitCall) -> Parts:
-    version = context.api_version
-    by_id = version >= TOPIC_IDS_FROM
-    known: Mapping[Any, TopicImage] = node.image.topics_by_id if by_id else node.image.topics
-    codes = _commit(node, context, call, _existing(known, call))
-    outcomes: list[TopicCommitted] = []
-    for key, partitions in call.topics:
-        topic = known.get(key)
-        if topic is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            outcome = [(one.partition, unknown) for one in partitions]
-        else:
-            there, unknown = topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            outcome = [(one.partition, next(codes) if one.partition in there else unknown) for one in partitions]
-        outcomes.append(TopicCommitted(key, outcome))
+    version, image = context.api_version, node.image
+    try:
+        index = node.coordinators.group_partition(call.group_id)
+        if not node.coordinators.groups.is_ready(index):
+            index = await node.coordinators.wait_group_partition(call.group_id)
+        known: KnownTopics = image.topics_by_id if version >= TOPIC_IDS_FROM else image.topics
+        outcomes, context.committed = node.coordinators.groups.submit_gathered(
+            index, lambda machine: machine.decide_commit(call, known, version=version)
+        )
+    except ApiError as error:
+        outcomes = refusals(call, image.topics_by_id if version >= TOPIC_IDS_FROM else image.topics, error.code)
     return [encode_committed(context.correlation_id, version, outcomes)]
 
 
-def _existing(known: Mapping[Any, TopicImage], call: CommitCall) -> list[NamedTopic]:
-    """What can be committed: only for topics and partitions that there are."""
-    existing: list[NamedTopic] = []
-    for key, partitions in call.topics:
-        topic = known.get(key)
-        if topic is not None:
-            there = [one for one in partitions if one.partition in topic.partitions]
-            if there:
-                existing.append(NamedTopic(topic.name, topic.id, there))
-    return existing
-
-
-def _commit(
-    node: Node, context: RequestContext, call: CommitCall, topics: Collection[NamedTopic]
-) -> Iterator[ErrorCode]:
-    """One code for each partition."""
-    if not topics:
-        return iter(())
-    version = context.api_version
-    try:
-        codes, context.committed = node.coordinators.groups.submit_gathered(
-            node.coordinators.group_partition(call.group_id),
-            lambda machine: machine.decide_commit(call, topics, version=version),
-        )
-    except ApiError as error:
-        return repeat(error.code)
-    return iter(codes)
+def _refuse(parts: Parts, version: int, code: ErrorCode) -> Parts:
+    """What was decided is not known to be committed."""
+    refused: Parts = []
+    for part in parts:
+        assert isinstance(part, bytes), "one frame of `offset_commit`"
+        refused.append(refused_commit(part, version, code))
+    return refused
 
 
 # -- fetch ---------------------------------------------------------------------------------------------------------
@@ -104,7 +85,8 @@ async def offset_fetch(node: Node, context: RequestContext, request: api.OffsetF
 async def _fetch(node: Node, wanted: GroupFetch, require_stable: bool, *, by_id: bool) -> FetchedGroup:
     reader = _OffsetReader(node.image, wanted, require_stable, by_id)
     try:
-        return await node.coordinators.groups.submit(node.coordinators.group_partition(wanted.group_id), reader.read)
+        index = await node.coordinators.wait_group_partition(wanted.group_id)
+        return await node.coordinators.groups.submit(index, reader.read)
     except ApiError as error:
         return FetchedGroup(group_id=wanted.group_id, error_code=error.code)
 
@@ -207,7 +189,7 @@ async def offset_delete(
     ]
     try:
         codes = await node.coordinators.groups.submit(
-            member_partition(node, request.group_id),
+            await member_partition(node, request.group_id),
             lambda machine: machine.decide_delete_offsets(request.group_id, known),
         )
     except ApiError as error:
@@ -233,7 +215,7 @@ async def offset_delete(
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.OFFSET_COMMIT: Api(versions=(2, 10), handle=offset_commit, decode=decode_commit),
+    ApiKey.OFFSET_COMMIT: Api(versions=(2, 10), handle=offset_commit, decode=decode_commit, refuse=_refuse),
     ApiKey.OFFSET_FETCH: Api(versions=(1, 10), handle=offset_fetch),
     ApiKey.OFFSET_DELETE: Api(versions=(0, 0), handle=offset_delete),
 }

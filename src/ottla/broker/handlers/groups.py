@@ -14,23 +14,31 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
 BATCHED_LEAVE_FROM: Final = 3
+NO_PROTOCOL_FROM: Final = 7  # A join that is refused has none; before that its name is empty.
+PROTOCOL_REQUIRED_FROM: Final = 5  # Of SyncGroup (KIP-559).
 
 
 async def join_group(node: Node, context: RequestContext, request: api.JoinGroupRequest) -> api.JoinGroupResponse:
     client = Client(context.client_id or "", f"/{context.peer.host}")
     try:
-        return await node.coordinators.groups.submit_and_wait(
-            member_partition(node, request.group_id),
+        joined = await node.coordinators.groups.submit_and_wait(
+            await member_partition(node, request.group_id),
             lambda machine: machine.decide_join(request, client, version=context.api_version),
         )
     except ApiError as error:
-        return api.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+        joined = api.JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+    if joined.error_code != ErrorCode.NONE and context.api_version >= NO_PROTOCOL_FROM:
+        joined.protocol_name = None
+    return joined
 
 
 async def sync_group(node: Node, context: RequestContext, request: api.SyncGroupRequest) -> api.SyncGroupResponse:
+    names = request.protocol_type, request.protocol_name
+    if None in names and context.api_version >= PROTOCOL_REQUIRED_FROM:
+        return api.SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
         return await node.coordinators.groups.submit_and_wait(
-            member_partition(node, request.group_id), lambda machine: machine.decide_sync(request)
+            await member_partition(node, request.group_id), lambda machine: machine.decide_sync(request)
         )
     except ApiError as error:
         return api.SyncGroupResponse(error_code=error.code)
@@ -39,7 +47,7 @@ async def sync_group(node: Node, context: RequestContext, request: api.SyncGroup
 async def heartbeat(node: Node, context: RequestContext, request: api.HeartbeatRequest) -> api.HeartbeatResponse:
     try:
         await node.coordinators.groups.submit(
-            member_partition(node, request.group_id), lambda machine: machine.decide_heartbeat(request)
+            await member_partition(node, request.group_id), lambda machine: machine.decide_heartbeat(request)
         )
     except ApiError as error:
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -53,7 +61,8 @@ async def leave_group(node: Node, context: RequestContext, request: api.LeaveGro
     leaving = request.members if is_batched else [api.LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
     try:
         codes = await node.coordinators.groups.submit(
-            member_partition(node, request.group_id), lambda machine: machine.decide_leave(request.group_id, leaving)
+            await member_partition(node, request.group_id),
+            lambda machine: machine.decide_leave(request.group_id, leaving),
         )
     except ApiError as error:
         return api.LeaveGroupResponse(error_code=error.code)
@@ -69,11 +78,11 @@ async def leave_group(node: Node, context: RequestContext, request: api.LeaveGro
     )
 
 
-def member_partition(node: Node, group_id: str) -> int:
+async def member_partition(node: Node, group_id: str) -> int:
     """Where the group lives. Only offsets may be kept under the empty name, by clients of long ago."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "a group has a name")
-    return node.coordinators.group_partition(group_id)
+    return await node.coordinators.wait_group_partition(group_id)
 
 
 APIS: Final[dict[int, Api]] = {

@@ -51,7 +51,7 @@ async def _commit(
     node: Node, context: RequestContext, request: api.TxnOffsetCommitRequest
 ) -> api.TxnOffsetCommitResponse:
     try:
-        index = node.coordinators.group_partition(request.group_id)
+        index = await node.coordinators.wait_group_partition(request.group_id)
         await _enter_transaction(node, request, index, adds_partition=context.api_version >= ADDS_PARTITION_FROM)
         now_ms = node.clock.now_ms()
         return await node.coordinators.groups.submit(

@@ -15,7 +15,7 @@ from ottla.broker.request import Api, RequestContext
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.coordinator.transactions.requests import EndTransaction
 from ottla.coordinator.transactions.transaction import EPOCH_BUMPING_VERSION
-from ottla.metadata.topic_names import GROUP_TOPIC
+from ottla.metadata.topic_names import GROUP_TOPIC, INTERNAL_TOPICS
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
 
@@ -36,7 +36,9 @@ async def add_partitions_to_txn(
     if context.api_version < BATCHED_FROM:
         producer = ProducerIdentity(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
         partitions = _partitions(request.v3_and_below_topics)
-        outcomes = await _add(node, request.v3_and_below_transactional_id, producer, partitions)
+        outcomes = _forbidden(node, partitions) or await _add(
+            node, request.v3_and_below_transactional_id, producer, partitions
+        )
         for partition, code in outcomes.items():
             outcomes[partition] = _for_version(code, context.api_version)
         return api.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(outcomes))
@@ -59,15 +61,27 @@ async def add_partitions_to_txn(
 Outcomes = dict[TopicPartition, ErrorCode]
 
 
+def _forbidden(node: Node, partitions: list[TopicPartition]) -> Outcomes | None:
+    """Internal topics are no producer's to name: a group's offsets have a request of their own."""
+    if not any(one.topic in INTERNAL_TOPICS for one in partitions):
+        return None
+    return _not_attempted(node, partitions) | {
+        one: ErrorCode.TOPIC_AUTHORIZATION_FAILED for one in partitions if one.topic in INTERNAL_TOPICS
+    }
+
+
+def _not_attempted(node: Node, partitions: list[TopicPartition]) -> Outcomes:
+    return {
+        one: ErrorCode.OPERATION_NOT_ATTEMPTED if _exists(node, one) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for one in partitions
+    }
+
+
 async def _add(
     node: Node, transactional_id: str, producer: ProducerIdentity, partitions: list[TopicPartition]
 ) -> Outcomes:
-    unknown = [one for one in partitions if not _exists(node, one)]
-    if unknown:
-        return {
-            one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one in unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for one in partitions
-        }
+    if not all(_exists(node, one) for one in partitions):
+        return _not_attempted(node, partitions)
     try:
         await _submit_add(node, transactional_id, producer, partitions)
     except ApiError as error:

@@ -1,17 +1,18 @@
 """OffsetCommit and TxnOffsetCommit: who may commit, and what is recorded of it."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode
-from ottla.base.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs, TopicId
+from ottla.base.types import NO_TIMESTAMP, TimestampMs
 from ottla.coordinator.groups.group import Group, GroupState
 from ottla.coordinator.groups.group_records import offset_record
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity
-from ottla.coordinator.records import CoordinatorRecord
+from ottla.coordinator.records import CoordinatorRecord, OffsetValue
+from ottla.metadata.image_parts import TopicImage
 from ottla.wire import api
-from ottla.wire.hot_commits import CommitCall, PartitionCommit
+from ottla.wire.hot_commits import CommitCall, PartitionCommit, TopicCommitted, TopicKey
 
 GROUP_NOT_FOUND_FROM: Final = 9  # Before that an unknown group is an illegal generation.
 
@@ -19,12 +20,8 @@ TransactionalTopic = api.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
 TransactionalPartition = api.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 
 
-class NamedTopic(NamedTuple):
-    """What a request commits for a topic that exists."""
-
-    name: str
-    topic_id: TopicId
-    partitions: Sequence[PartitionCommit]
+KnownTopics: TypeAlias = Mapping[Any, TopicImage]
+"""By what the requests of a version call them: names or ids."""
 
 
 class Commits:
@@ -32,10 +29,11 @@ class Commits:
         self._settings = settings
 
     def decide(
-        self, group: Group | None, call: CommitCall, topics: Iterable[NamedTopic], *, version: int, now_ms: TimestampMs
-    ) -> Decision[list[ErrorCode]]:
-        """One code for each partition. Without a group, of somebody who only commits: the record makes one."""
-        group_id, generation, member_id, instance_id, retention_ms, _ = call
+        self, group: Group | None, call: CommitCall, known: KnownTopics, *, version: int, now_ms: TimestampMs
+    ) -> Decision[list[TopicCommitted]]:
+        """Without a group, of somebody who only commits: the record makes one. Topics and partitions that there are not
+        are refused beside the others."""
+        group_id, generation, member_id, instance_id, retention_ms, topics = call
         if group is not None:
             _check(group, member_id, instance_id, generation, is_transactional=False)
         elif generation >= 0:
@@ -43,18 +41,24 @@ class Commits:
             raise ApiError(code, f"there is no group {group_id}")
         expire_timestamp = NO_TIMESTAMP if retention_ms < 0 else now_ms + retention_ms
         records: list[CoordinatorRecord] = []
-        codes: list[ErrorCode] = []
-        for name, topic_id, partitions in topics:
+        outcomes: list[TopicCommitted] = []
+        for key, partitions in topics:
+            topic = known.get(key)
+            if topic is None:
+                outcomes.append(_unknown(key, partitions))
+                continue
+            codes: list[tuple[int, int]] = []
             for partition, offset, leader_epoch, metadata in partitions:
-                value = self._value(offset, leader_epoch, metadata, now_ms)
-                if value is None:
-                    codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-                    continue
-                value.expire_timestamp = expire_timestamp
-                value.topic_id = topic_id
-                records.append(offset_record(group_id, name, partition, value))
-                codes.append(ErrorCode.NONE)
-        return Decision(records, codes)
+                if partition not in topic.partitions:
+                    codes.append((partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                elif metadata and len(metadata) > self._settings.offset_metadata_chars_max:
+                    codes.append((partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                else:
+                    value = OffsetValue(offset, leader_epoch, metadata or "", now_ms, expire_timestamp, topic.id)
+                    records.append(offset_record(group_id, topic.name, partition, value))
+                    codes.append((partition, ErrorCode.NONE))
+            outcomes.append(TopicCommitted(key, codes))
+        return Decision(records, outcomes)
 
     def decide_in_transaction(
         self, group: Group | None, request: api.TxnOffsetCommitRequest, now_ms: TimestampMs
@@ -71,27 +75,33 @@ class Commits:
             answers: list[TransactionalPartition] = []
             for partition in topic.partitions:
                 answer = TransactionalPartition(partition_index=partition.partition_index)
-                value = self._value(
-                    partition.committed_offset, partition.committed_leader_epoch, partition.committed_metadata, now_ms
-                )
-                if value is None:
+                metadata = partition.committed_metadata or ""
+                if len(metadata) > self._settings.offset_metadata_chars_max:
                     answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
+                    value = OffsetValue(partition.committed_offset, partition.committed_leader_epoch, metadata, now_ms)
                     records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
                 answers.append(answer)
             response.topics.append(TransactionalTopic(name=topic.name, partitions=answers))
         return Decision(records, response, ProducerIdentity(request.producer_id, request.producer_epoch))
 
-    def _value(
-        self, offset: Offset, leader_epoch: LeaderEpoch, metadata: str | None, now_ms: TimestampMs
-    ) -> api.OffsetCommitValue | None:
-        """None when the text that goes with it is too large."""
-        metadata = metadata or ""
-        if len(metadata) > self._settings.offset_metadata_chars_max:
-            return None
-        return api.OffsetCommitValue(
-            offset=offset, leader_epoch=leader_epoch, metadata=metadata, commit_timestamp=now_ms
+
+def refusals(call: CommitCall, known: KnownTopics, code: ErrorCode) -> list[TopicCommitted]:
+    """That code for every partition that there is."""
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [
+        TopicCommitted(
+            key, [(one.partition, code if one.partition in topic.partitions else unknown) for one in partitions]
         )
+        if (topic := known.get(key)) is not None
+        else _unknown(key, partitions)
+        for key, partitions in call.topics
+    ]
+
+
+def _unknown(key: TopicKey, partitions: Sequence[PartitionCommit]) -> TopicCommitted:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if isinstance(key, str) else ErrorCode.UNKNOWN_TOPIC_ID
+    return TopicCommitted(key, [(one.partition, code) for one in partitions])
 
 
 def _check(group: Group, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool) -> None:

@@ -50,6 +50,12 @@ class Deadlines:
         """Still, when what `on_due` asked for gets its turn: nobody has moved the deadline meanwhile."""
         return timed.due_at == timed.retried_at
 
+    def is_over(self, timed: Timed) -> bool:
+        """As `is_due`, also in the moment before its timer comes up; but not after a stall."""
+        now = asyncio.get_running_loop().time()
+        is_stalled = self._is_excused or now - self._timer_at > STALL_SECONDS
+        return self.is_due(timed) or (timed.due_at <= now and not is_stalled)
+
     def stop(self) -> None:
         self._heap.clear()
         if self._timer is not None:

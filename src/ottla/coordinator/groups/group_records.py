@@ -5,7 +5,7 @@ from typing import Final
 from ottla.base.types import NO_TIMESTAMP, Offset, TimestampMs
 from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.member import Client, Member
-from ottla.coordinator.records import OFFSET_VERSION, CoordinatorRecord
+from ottla.coordinator.records import OFFSET_VERSION, CoordinatorRecord, OffsetKey, OffsetValue
 from ottla.wire import api
 
 METADATA_VERSION: Final = 3
@@ -57,17 +57,19 @@ def recorded_member(group: Group, protocol_name: str | None, recorded: api.Group
     )
 
 
-def offset_record(group_id: str, topic: str, partition: int, value: api.OffsetCommitValue) -> CoordinatorRecord:
-    key = api.OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+def offset_record(group_id: str, topic: str, partition: int, value: OffsetValue) -> CoordinatorRecord:
     has_expiry = value.expire_timestamp != NO_TIMESTAMP
-    return CoordinatorRecord(key, value, OFFSET_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VERSION)
+    return CoordinatorRecord(
+        OffsetKey(group_id, topic, partition), value, OFFSET_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VERSION
+    )
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    return CoordinatorRecord(api.OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+    return CoordinatorRecord(OffsetKey(group_id, topic, partition), None)
 
 
-def committed_offset(value: api.OffsetCommitValue, record_offset: Offset) -> CommittedOffset:
+def committed_offset(value: OffsetValue | api.OffsetCommitValue, record_offset: Offset) -> CommittedOffset:
+    """Of a record that was just decided, or of one that was read."""
     return CommittedOffset(
         value.offset,
         value.leader_epoch,

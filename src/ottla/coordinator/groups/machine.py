@@ -5,13 +5,13 @@ due are decided like requests, through `submit`.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import Offset, TimestampMs
-from ottla.coordinator.groups.commit import Commits, NamedTopic
+from ottla.coordinator.groups.commit import Commits, KnownTopics, refusals
 from ottla.coordinator.groups.deadlines import Deadlines, Timed
 from ottla.coordinator.groups.forgetting import Forgetting
 from ottla.coordinator.groups.group import UNKNOWN_MEMBER, Group, GroupState, RebalanceTimer
@@ -25,7 +25,7 @@ from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity, Submit
 from ottla.coordinator.records import CoordinatorRecord
 from ottla.wire import api
-from ottla.wire.hot_commits import CommitCall
+from ottla.wire.hot_commits import CommitCall, TopicCommitted
 
 EXPIRY_SLICE_MS: Final = 100  # Between the slices of one look for expired offsets.
 
@@ -91,15 +91,13 @@ class GroupMachine:
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
-    def decide_commit(
-        self, call: CommitCall, topics: Collection[NamedTopic], *, version: int
-    ) -> Decision[list[ErrorCode]]:
-        """One code for each partition of `topics`, which are those of the call that exist."""
+    def decide_commit(self, call: CommitCall, known: KnownTopics, *, version: int) -> Decision[list[TopicCommitted]]:
+        """`known`: the topics that there are."""
         group = self._groups.get(call.group_id)
         try:
-            decision = self._commits.decide(group, call, topics, version=version, now_ms=self._clock.now_ms())
+            decision = self._commits.decide(group, call, known, version=version, now_ms=self._clock.now_ms())
         except ApiError as error:  # A refusal is a reply, too: told once what it was decided on is committed.
-            return Decision((), [error.code for topic in topics for _ in topic.partitions])
+            return Decision((), refusals(call, known, error.code))
         if group is not None and (member := group.members.get(call.member_id)) is not None:
             self._rebalances.keep_alive(member)
         return decision
@@ -153,6 +151,15 @@ class GroupMachine:
             case _:
                 return Decision((), None)
         self._forget_if_bare(group)
+        return Decision(records, None)
+
+    def decide_overdue(self, group_id: str) -> Decision[None]:
+        """Members whose session is over go now, for somebody who asks about the group in this very moment."""
+        group = self._groups.get(group_id)
+        records: list[CoordinatorRecord] = []
+        for member in list(group.members.values()) if group is not None else ():
+            if self._deadlines.is_over(member):
+                records += self._membership.expire(member)
         return Decision(records, None)
 
     def _forget_if_bare(self, group: Group) -> None:

@@ -21,6 +21,20 @@ async def delete_group(coordinator: Coordinator) -> ErrorCode:
     return await coordinator.runtime.submit(0, lambda machine: machine.decide_delete(GROUP))
 
 
+@pytest.mark.parametrize(("late_seconds", "code"), [(0, ErrorCode.NONE), (60, ErrorCode.NON_EMPTY_GROUP)])
+def test_a_group_is_deleted_the_moment_its_last_session_ends(late_seconds: int, code: ErrorCode) -> None:
+    """Before the timer says so, too; but who stood still has not heard what its members sent meanwhile."""
+
+    async def scene(coordinator: Coordinator) -> None:
+        await coordinator.stable_member()
+        await asyncio.sleep(9)
+        coordinator.world.clock.advance(1 + late_seconds)
+        coordinator.runtime.submit_gathered(0, lambda machine: machine.decide_overdue(GROUP))
+        assert await delete_group(coordinator) is code
+
+    play(scene)
+
+
 def test_somebody_who_only_commits_has_an_empty_group_without_a_protocol() -> None:
     async def scene(coordinator: Coordinator) -> None:
         assert await coordinator.commit(5, metadata="note", leader_epoch=3) is ErrorCode.NONE
