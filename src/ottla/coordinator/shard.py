@@ -88,14 +88,14 @@ class Shard(Generic[M]):
         written = writes.written(last_offset)
         if written is not None:
             await written
-        committed = self.log.committed(last_offset, timeout_seconds) if last_offset >= 0 else None
-        if committed is not None:
-            try:
+        try:
+            committed = self.log.committed(last_offset, timeout_seconds) if last_offset >= 0 else None
+            if committed is not None:
                 await committed
-            except ApiError as error:
-                if writes is self.writes and error.code is not ErrorCode.REQUEST_TIMED_OUT:
-                    self._void(error)
-                raise self._not_known(error) from error
+        except ApiError as error:
+            if writes is self.writes and error.code is not ErrorCode.REQUEST_TIMED_OUT:
+                self._void(error)
+            raise self._not_known(error) from error
 
     def decide_soon(self, decide: Callable[[], Decision[Any]]) -> None:
         """What the machine decides by itself."""

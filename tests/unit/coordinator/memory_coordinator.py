@@ -41,6 +41,8 @@ class MemoryLog:
         self.gate: asyncio.Event | None = None
         """While it is closed, appends wait."""
         self.is_committing = True
+        self.is_lost = False
+        """Another broker leads, and nobody has told the coordinator yet."""
         self._waiters: list[asyncio.Future[None]] = []
         self.fenced_epochs: dict[int, int] = {}
         self.read_offsets: list[Offset] = []
@@ -75,6 +77,8 @@ class MemoryLog:
         return self.is_committing
 
     def committed(self, offset: Offset, timeout_seconds: float | None = None) -> asyncio.Future[None] | None:
+        if self.is_lost:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")
         if self.is_committing:
             return None
         loop = asyncio.get_running_loop()

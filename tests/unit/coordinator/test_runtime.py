@@ -128,6 +128,18 @@ def test_a_commit_that_fails_voids_the_state() -> None:
     play(scene)
 
 
+def test_a_log_lost_before_the_commit_is_waited_for_sends_the_client_to_another_coordinator() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        coordinator.log.is_committing = False
+        coordinator.log.is_lost = True
+        assert await coordinator.commit(5) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(ApiError) as refused:
+            await coordinator.committed()
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    play(scene)
+
+
 def test_a_commit_that_takes_too_long_is_told_so_and_stands() -> None:
     async def scene(coordinator: Coordinator) -> None:
         coordinator.log.is_committing = False
