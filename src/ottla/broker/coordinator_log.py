@@ -1,7 +1,7 @@
 """A partition of an internal topic as its coordinator sees it (coordinator/machine.py): led here, or followed."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -23,10 +23,12 @@ class _ReadLog:
     def start_offset(self) -> Offset:
         return self.partition.log.log_start_offset
 
-    async def _content(self, found: LogSlice) -> bytes:
-        if found.file is None:
-            return b""
+    async def _content(self, reading: Coroutine[Any, Any, LogSlice]) -> bytes:
+        """`ApiError` where the disk fails, or where the partition has just been deleted with its files."""
         try:
+            found = await reading
+            if found.file is None:
+                return b""
             if found.is_recent:  # As it is for who follows: no disk is waited for.
                 return found.file.pread(found.size, found.position)
             return await self._workers.run(found.file.pread, found.size, found.position)
@@ -50,7 +52,7 @@ class LedCoordinatorLog(_ReadLog):
 
     async def read(self, offset: Offset) -> bytes:
         offset = max(offset, self.start_offset)
-        return await self._content(await self.partition.read_to_end(offset, READ_BYTES, min_one_batch=True))
+        return await self._content(self.partition.read_to_end(offset, READ_BYTES, min_one_batch=True))
 
     def refusal(self) -> ApiError | None:
         if self.partition.leader_epoch != self.leader_epoch:
@@ -95,7 +97,7 @@ class FollowedCoordinatorLog(_ReadLog):
     async def read(self, offset: Offset) -> bytes:
         await self.partition.wait_untruncated()
         offset = max(offset, self.start_offset)
-        return await self._content(await self.partition.read(offset, READ_BYTES, min_one_batch=True))
+        return await self._content(self.partition.read(offset, READ_BYTES, min_one_batch=True))
 
     def watch(self, on_changed: Callable[[], None] | None) -> None:
         self._on_changed = on_changed

@@ -8,6 +8,7 @@ import pytest
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.coordinator_log import FollowedCoordinatorLog, LedCoordinatorLog
 from ottla.coordinator.machine import ReplayedLog
+from ottla.log.file_names import LOG
 from ottla.wire import api
 from ottla.wire.records import batches, records_of
 from tests.unit.metadata.cluster import orders
@@ -100,6 +101,22 @@ def test_committed_records_that_an_unclean_election_takes_away_are_told_of_at_on
         assert await values(log) == [b"c", b"d", b"e"]
 
     play(scene, *orders([1, 2, 3]))
+
+
+@pytest.mark.parametrize("kind", [LedCoordinatorLog, FollowedCoordinatorLog])
+def test_a_partition_whose_files_are_gone_cannot_be_read(
+    kind: type[LedCoordinatorLog | FollowedCoordinatorLog],
+) -> None:
+    async def scene(world: World) -> None:
+        partition = world[1].partition()
+        segment = partition.log.active_segment
+        segment.forget_handle()
+        world[1].disk.remove(segment.path(LOG))
+        with pytest.raises(ApiError) as failed:
+            await kind(partition, world.workers).read(0)
+        assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    with_a_record_that_only_two_have(scene)
 
 
 def test_who_waits_for_replicas_too_long_is_told_so() -> None:
