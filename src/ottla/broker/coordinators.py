@@ -6,6 +6,7 @@ somebody first asks for a coordinator: `find` is that question.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -33,6 +34,8 @@ from ottla.wire import api
 from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
 
+logger = logging.getLogger(__name__)
+
 ChangeMetadata = Callable[[ApiKey, int, Message], Awaitable[Any]]
 
 READY_LOOK_SECONDS: Final = 0.01
@@ -57,6 +60,7 @@ class Coordinators:
         new_transaction_machine: Callable[[], TransactionMachine],
     ) -> None:
         self._node_id = config.integer("node.id")
+        self._told: set[str] = set()
         self._neighbours = neighbours
         self._partitions = partitions
         self._image = image
@@ -220,7 +224,11 @@ class Coordinators:
         response = await self._change_metadata(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, creation)
         outcome = response.topics[0]
         if outcome.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.error_message or f"{topic} cannot be created")
+            reason = f"{topic} cannot be created: {outcome.error_message or ErrorCode(outcome.error_code).name}"
+            if reason not in self._told:  # Clients ask again and again.
+                self._told.add(reason)
+                logger.warning("no group or transaction is coordinated yet: %s", reason)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, reason)
 
     def _replication_factor(self, setting: str) -> int:
         """What was set holds, and the topic waits for brokers: made with what there is while the first node of three is
