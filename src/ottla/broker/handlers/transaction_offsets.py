@@ -83,6 +83,8 @@ def _for_producer(code: ErrorCode, api_version: int) -> ErrorCode:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         case ErrorCode.NETWORK_EXCEPTION | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # It passes, and every client tries again.
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_COORDINATOR  # Only this makes a client look for the group's coordinator again.
         case ErrorCode.CONCURRENT_TRANSACTIONS if api_version < ADDS_PARTITION_FROM:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         case ErrorCode.TRANSACTION_ABORTABLE if api_version < ABORTABLE_ERROR_FROM:
