@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ottla.base.errors import ErrorCode
+from ottla.base.errors import ErrorCode, invariant
 from ottla.base.types import NO_EPOCH, NO_PRODUCER_ID, Offset
 from ottla.coordinator.machine import ProducerIdentity
 from ottla.wire import api
@@ -42,6 +42,17 @@ PASSING: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     )
 )
+OF_PARTITIONS: Final = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    )
+)
+"""What happened to a coordinator's partition is not for its clients: none of them looks for another coordinator then."""
 RETRY_SECONDS: Final = 0.1
 TIMEOUT_MS: Final = 8_000
 
@@ -73,7 +84,7 @@ class TransactionalProducer:
         self.identity = identity
 
     async def _until_answered(self, api_key: ApiKey, request: Message) -> Any:
-        """The answer, once it is none that asks to come again."""
+        """A coordinator's answer, once it is none that asks to come again."""
         while True:
             try:
                 answer = await self.client.request(api_key, request)
@@ -83,6 +94,7 @@ class TransactionalProducer:
             code = _code_of(answer)
             if code is ErrorCode.NONE:
                 return answer
+            invariant(code not in OF_PARTITIONS, "a coordinator's refusal", request=api_key.name, answer=code.name)
             if code not in PASSING:
                 raise Refused(code)
             await asyncio.sleep(RETRY_SECONDS)
