@@ -27,21 +27,6 @@ CLIENT_VERSIONS: Final[dict[int, Mapping[ApiKey, int]]] = {
     2: {**_COMMON, ApiKey.INIT_PRODUCER_ID: 6, ApiKey.PRODUCE: 12, ApiKey.END_TXN: 5, ApiKey.TXN_OFFSET_COMMIT: 5},
 }
 NOBODY: Final = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
-PASSING: Final = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    )
-)
 OF_PARTITIONS: Final = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -53,6 +38,13 @@ OF_PARTITIONS: Final = frozenset(
     )
 )
 """What happened to a coordinator's partition is not for its clients: none of them looks for another coordinator then."""
+PASSING: Final = OF_PARTITIONS | {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
 RETRY_SECONDS: Final = 0.1
 TIMEOUT_MS: Final = 8_000
 

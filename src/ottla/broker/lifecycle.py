@@ -49,10 +49,6 @@ _FINAL_REFUSALS: Final = (
 _UNKNOWN_HERE: Final = (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED)
 
 
-def _nobody_cares() -> None:
-    pass
-
-
 class BrokerLifecycle:
     def __init__(
         self,
@@ -84,7 +80,7 @@ class BrokerLifecycle:
         self._is_due = asyncio.Event()
         self._unfenced = asyncio.Event()
         self._stopped = asyncio.Event()
-        self.on_lease_over: Callable[[], None] = _nobody_cares
+        self.on_lease_over: Callable[[], None] = lambda: None
         """Called once it has ended, and again while no controller answers: who waits here may wait for nothing."""
         self._tasks = OwnedTasks()
         self._heartbeats: asyncio.Task[None] | None = None

@@ -98,7 +98,6 @@ class RecordTypes:
         types = {number: _RecordType(number, *pair) for number, pair in names.items()}
         self._by_number = types
         self._by_key_name = {key_name: types[number] for number, (key_name, _) in names.items()}
-        self._offsets = types.get(_OFFSET_NUMBER, types[0])
 
     def encode(self, record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
         """Key and value."""
@@ -107,7 +106,7 @@ class RecordTypes:
             key = _offset_key(*message)
             if value is not None and value_version == OFFSET_VERSION and not value.metadata:
                 return key, _plain_offset(value)
-            record_type = self._offsets
+            record_type = self._by_number[_OFFSET_NUMBER]
         else:
             record_type = self._by_key_name[type(message).__name__]
             key = record_type.encoded_key(message)

@@ -54,10 +54,9 @@ class Service(Protocol):
 class _Pending:
     """An unanswered request that had to wait."""
 
-    __slots__ = ("api_key", "committed", "context", "done", "held_bytes", "parts", "rest")
+    __slots__ = ("committed", "context", "done", "held_bytes", "parts", "rest")
 
     def __init__(self, context: RequestContext) -> None:
-        self.api_key = context.api_key
         self.context = context
         self.done = False
         self.committed: asyncio.Future[None] | None = None  # What an answer that is ready waits for.
@@ -68,7 +67,7 @@ class _Pending:
     def is_overlapped_by(self, api_key: int) -> bool:
         """Whether a request of that kind may start before this one is answered."""
         if api_key == _PRODUCE:
-            return self.api_key == _PRODUCE
+            return self.context.api_key == _PRODUCE
         return api_key == _OFFSET_COMMIT and self.committed is not None
 
     def is_held_like(self, context: RequestContext) -> bool:

@@ -18,13 +18,7 @@ from ottla.coordinator.machine import Decision
 from ottla.metadata.image import MetadataImage
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from ottla.wire.hot_commits import (
-    TOPIC_IDS_FROM,
-    CommitCall,
-    decode_commit,
-    encode_committed,
-    refused_commit,
-)
+from ottla.wire.hot_commits import TOPIC_IDS_FROM, CommitCall, decode_commit, encode_committed, refused_commit
 
 BATCHED_FETCH_FROM: Final = 8
 
@@ -38,17 +32,17 @@ FetchedPartition = api.OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 async def offset_commit(node: Node, context: RequestContext, call: CommitCall) -> Parts:
-    version, image = context.api_version, node.image
+    version = context.api_version
+    known: KnownTopics = node.image.topics_by_id if version >= TOPIC_IDS_FROM else node.image.topics
     try:
         index = node.coordinators.group_partition(call.group_id)
         if not node.coordinators.groups.is_ready(index):
             index = await node.coordinators.wait_group_partition(call.group_id)
-        known: KnownTopics = image.topics_by_id if version >= TOPIC_IDS_FROM else image.topics
         outcomes, context.committed = node.coordinators.groups.submit_gathered(
             index, lambda machine: machine.decide_commit(call, known, version=version)
         )
     except ApiError as error:
-        outcomes = refusals(call, image.topics_by_id if version >= TOPIC_IDS_FROM else image.topics, error.code)
+        outcomes = refusals(call, known, error.code)
     return [encode_committed(context.correlation_id, version, outcomes)]
 
 
