@@ -2,7 +2,8 @@
 
 A sign, no more. Whoever answers there still is left to its heartbeats, be it slow or silent; only where nobody listens any
 more the process is gone, and fenced at once. An answer may come from a process started anew: the old one's contact is
-taken as cut, so that the new one can register without waiting for a session to end.
+taken as cut, so that the new one can register without waiting for a session to end. A broker that goes on sending
+heartbeats though nobody listens where it says it is (a wrong address, a firewall) is left to them.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 PROBE_SECONDS_MAX: Final = 0.3
 PROBE_VERSION: Final = 0
 WATCH_AGAIN_SECONDS: Final = 0.2  # A connection that ends as soon as it is made is not made over and over.
+MISTAKES_MAX: Final = 2  # One may be a heartbeat that was on its way when its process died.
 
 OnBroker = Callable[[NodeId, int], None]
 
@@ -35,6 +37,8 @@ class BrokerWatch:
         self._on_cut = on_cut
         self._on_gone = on_gone
         self._epochs: dict[NodeId, int] = {}
+        self._gone_counts: dict[NodeId, tuple[int, int]] = {}
+        """Epoch, and how often it was taken for gone: serving again in the same epoch it is not."""
         self._watches: dict[NodeId, Watch] = {}
         self._probes: dict[NodeId, asyncio.Task[None]] = {}
         self._tasks = OwnedTasks()
@@ -46,9 +50,13 @@ class BrokerWatch:
             if wanted.get(broker_id) != epoch:
                 self._forget(broker_id)
         for broker_id, epoch in wanted.items():
-            if broker_id not in self._epochs:
-                self._epochs[broker_id] = epoch
+            if broker_id in self._epochs:
+                continue
+            self._epochs[broker_id] = epoch
+            if self._gone_count(broker_id, epoch) < MISTAKES_MAX:
                 self._watch(broker_id, epoch)
+            else:
+                _tell_unreachable(brokers[broker_id])
 
     def close(self) -> None:
         for broker_id in list(self._epochs):
@@ -64,6 +72,10 @@ class BrokerWatch:
         if (probe := self._probes.pop(broker_id, None)) is not None:
             probe.cancel()
 
+    def _gone_count(self, broker_id: NodeId, epoch: int) -> int:
+        counted_epoch, count = self._gone_counts.get(broker_id, (epoch, 0))
+        return count if counted_epoch == epoch else 0
+
     def _on_lost(self, broker_id: NodeId, epoch: int) -> None:
         if self._epochs.get(broker_id) == epoch:
             self._probes[broker_id] = self._tasks.spawn(self._probe(broker_id, epoch), name=f"probe {broker_id}")
@@ -78,8 +90,17 @@ class BrokerWatch:
             # As a rule it was idle for too long.
             logger.debug("the connection to broker %d was lost; it answers on another", broker_id)
         except PeerLost:
+            self._gone_counts[broker_id] = epoch, self._gone_count(broker_id, epoch) + 1
             self._on_gone(broker_id, epoch)
         except ApiError as error:
             logger.info("the connection to broker %d was lost; whether it lives is not known: %s", broker_id, error)
         await asyncio.sleep(WATCH_AGAIN_SECONDS)
         self._watch(broker_id, epoch)
+
+
+def _tell_unreachable(broker: BrokerImage) -> None:
+    where = ", ".join(f"{one.host}:{one.port}" for one in broker.endpoints)
+    logger.warning(
+        "broker %d is alive, but nobody listens at its address %s as seen from here: mend its advertised.listeners, or what "
+        "lies between; until then its death shows only when its session ends", broker.id, where
+    )  # fmt: skip

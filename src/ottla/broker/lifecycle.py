@@ -92,11 +92,11 @@ class BrokerLifecycle:
 
     async def register(self) -> None:
         """Waits until the cluster has this node. `ApiError`: the cluster will never have it."""
+        if self.is_broker:  # First: of two processes with one id, the one that came later is told here.
+            await self._register_broker()
         if self._identity.is_controller:
             request = self._identity.controller_registration()
             await self._ask_until_done(ApiKey.CONTROLLER_REGISTRATION, CONTROLLER_REGISTRATION_VERSION, request)
-        if self.is_broker:
-            await self._register_broker()
 
     def start(self) -> None:
         """This node can serve: heartbeats begin, and say so."""
@@ -160,9 +160,16 @@ class BrokerLifecycle:
                     raise
                 if error.code is not told:
                     told = error.code
-                    logger.info("%s is asked for again: %s", api_key.name, error)
+                    self._tell_refusal(api_key, error)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, RETRY_SECONDS_MAX)
+
+    def _tell_refusal(self, api_key: ApiKey, error: ApiError) -> None:
+        if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            logger.warning("another process is broker %d; this one waits until its session has ended: if it lives, "
+                           "give one of them another node.id", self._identity.node_id)  # fmt: skip
+        else:
+            logger.info("%s is asked for again: %s", api_key.name, error)
 
     async def _ask(self, api_key: ApiKey, version: int, request: Message, timeout_seconds: float) -> Any:
         try:

@@ -144,6 +144,22 @@ def test_a_broker_that_is_back_is_watched_again():
     play(scene)
 
 
+def test_a_living_broker_that_cannot_be_connected_to_is_left_to_its_heartbeats(caplog):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        cluster.peers.kill(2)  # Its address: the process goes on.
+        await cluster.pass_seconds(5, 1, 2, 3)
+        assert cluster.fenced == []
+        settled_at = cluster.image.offset
+        await cluster.pass_seconds(5, 1, 2, 3)
+        assert cluster.image.offset == settled_at
+        assert [record.args[0] for record in caplog.records if "is alive" in record.message] == [2]
+        await cluster.pass_seconds(SESSION_SECONDS + 1, 1, 3)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
 def test_a_commit_that_fails_is_tried_again_by_the_next_look():
     async def scene(cluster):
         cluster.controller.take_over()

@@ -178,7 +178,8 @@ class MemberPeers:
         members.under_way.append((node_id, answer))
 
         async def serve() -> None:
-            response = await target.quorum.answer(sent)
+            is_question = api_key == ApiKey.DESCRIBE_QUORUM
+            response = target.quorum.describe(sent) if is_question else await target.quorum.answer(sent)
             if not answer.done():
                 answer.set_result(over_the_wire(response, api_version))
 

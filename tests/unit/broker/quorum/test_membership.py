@@ -7,7 +7,7 @@ from ottla.broker.quorum.membership import plan_change
 from ottla.raft.messages import AddVoter, RemoveVoter, UpdateVoter
 from ottla.raft.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.wire import api
-from tests.unit.broker.quorum.members import CLUSTER_ID, Members
+from tests.unit.broker.quorum.members import CLUSTER_ID, Member, Members
 
 HERE = Endpoint("PLAINTEXT", "here", 1)
 THERE = Endpoint("PLAINTEXT", "there", 1)
@@ -80,6 +80,26 @@ def test_a_node_with_a_new_disk_takes_the_place_of_its_former_self():
         await members.until(lambda: first.quorum.voters.holds(third.me.key))
         assert len(first.quorum.voters) == 3
         await members.until(lambda: third.topics == ["orders"])
+
+    members.play(scene())
+
+
+def test_a_second_process_with_the_same_id_takes_nobodys_vote(caplog):
+    members = Members(3)
+
+    async def scene():
+        first = await members.found()
+        third = members[3]
+        double = Member(members, 3, members.world.new_machine("double"))
+        double.directory_id, double.port = UUID(int=3333), 7777
+        await double.start(joins=1)
+        await asyncio.sleep(20)
+        assert first.quorum.voters.holds(third.me.key)
+        assert first.quorum.address_of(3) == ("node-3", 9003)
+        assert len([each for each in caplog.records if "give one of them another node.id" in each.message]) == 1
+        third.kill()
+        members.by_id[3] = double  # It might be the same node with another disk, as far as anybody knows.
+        await members.until(lambda: first.quorum.voters.holds(double.me.key))
 
     members.play(scene())
 
