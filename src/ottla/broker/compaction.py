@@ -151,7 +151,7 @@ class Compaction:
                 limit=limit,
                 now_ms=self._node.clock.now_ms(),
             )
-        except OSError as error:
+        except Exception as error:
             self._put_off(partition, error)
             return None
 
@@ -171,7 +171,7 @@ class Compaction:
                 async for result in results:
                     if not await self._take(partition, result):
                         return
-        except (OSError, ProtocolError) as error:
+        except Exception as error:
             self._put_off(partition, error)
         finally:
             self._idle.append(cleaner)
@@ -204,14 +204,18 @@ class Compaction:
         )  # fmt: skip
         return True
 
-    def _put_off(self, partition: Partition, error: OSError | ProtocolError) -> None:
+    def _put_off(self, partition: Partition, error: Exception) -> None:
+        """Whatever it is: the other logs are compacted."""
         if partition.deleted:
             return
         if isinstance(error, ProtocolError):
             logger.error("%s cannot be compacted and stays as it is: %s", partition.topic_partition, error)
             self._not_before[_key(partition)] = NEVER
         else:
-            logger.warning("compaction of %s failed and is tried again: %s", partition.topic_partition, error)
+            logger.warning(
+                "compaction of %s failed and is tried again: %s",
+                partition.topic_partition, error, exc_info=None if isinstance(error, OSError) else error,
+            )  # fmt: skip
             self._not_before[_key(partition)] = self._node.clock.monotonic() + self._rest_seconds()
 
 

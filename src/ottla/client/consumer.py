@@ -64,7 +64,7 @@ class Consumer:
         self._timeout_s = self._settings.integer("default.api.timeout.ms") / 1000
         reset = str(self._settings.kafka["auto.offset.reset"])
         self._start_offset = OFFSET_STORED if self._has_group else RESET_OFFSETS[reset]
-        self._commits_itself = self._has_group and is_true(self._settings.kafka["enable.auto.commit"])
+        self.commits_itself: Final = self._has_group and is_true(self._settings.kafka["enable.auto.commit"])
         self._positions: dict[TopicPartition, OffsetAndMetadata] = {}
         self._postponed: BaseException | None = None
         self._revoking: Callable[[Any, list[Any]], None] | None = None
@@ -151,7 +151,7 @@ class Consumer:
         """What is there, at most `max_records` (`max.poll.records`); waits only while there is nothing."""
         if self._closed:
             raise ClosedError("consumer")
-        if self._commits_itself:
+        if self.commits_itself:
             self._store_positions()
         timeout_s = (timeout_ms / timedelta(seconds=1)) if isinstance(timeout_ms, timedelta) else timeout_ms / 1000
         records_max = self._max_poll_records if max_records is None else max_records
@@ -352,7 +352,7 @@ class Consumer:
         """Leaves the group at once; with `enable.auto.commit` the last positions are committed."""
         if self._closed:
             return
-        if self._commits_itself:
+        if self.commits_itself:
             self._store_positions()
         self._postponed = None  # Errors of records that nobody reads any more.
         if self._revoking is not None and not self._assigned_by_hand and (assigned := self._kafka.assignment()):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from ottla.base.types import TopicPartition
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, ConfigError
 from ottla.client.parallel_progress import PartitionProgress
 from ottla.client.parallel_work import OrderedWork, Ordering
 from ottla.client.records import ConsumerRecord, ConsumerRecords, OffsetAndMetadata, Partitions
@@ -39,6 +39,8 @@ COMMITS_FORGONE: Final = frozenset(
 class GroupConsumer(Protocol):
     """What of `Consumer` is used, so that a test can play it."""
 
+    @property
+    def commits_itself(self) -> bool: ...
     def subscribe(
         self, topics: str | list[str], *, on_revoke: RebalanceListener, on_lost: RebalanceListener
     ) -> None: ...
@@ -93,6 +95,8 @@ class ParallelConsumer:
         commit_interval_s: float = 1.0,
         revoke_wait_s: float = 30.0,
     ) -> None:
+        if consumer.commits_itself:
+            raise ConfigError("enable.auto.commit=true would commit records that no handler has finished: leave it out")
         self._consumer = consumer
         self._topics = topics if isinstance(topics, str) else list(topics)
         self._handler = handler

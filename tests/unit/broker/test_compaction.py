@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.base.types import TopicPartition
 from ottla.broker.compaction import CleaningResult, Compaction, InProcessCleaner
 from ottla.broker.housekeeping import Housekeeping
@@ -140,10 +142,11 @@ def test_settings_of_the_broker_count_for_the_next_pass(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_a_log_that_cannot_be_read_is_left_alone_and_others_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, {"max_compaction_lag_ms": "1"}])
+def test_a_log_that_cannot_be_read_is_left_alone_and_others_go_on(tmp_path: Path, settings: dict[str, str]) -> None:
     async def scene(node: RealNode) -> None:
         for topic in ("rotten", "users"):
-            await node.create_topic(topic, **USERS)
+            await node.create_topic(topic, **USERS, **settings)
             await write(node, (b"a", b"1"), (b"a", b"2"), topic=topic)
             await seal(node, topic)
         file = partition_of(node, "rotten").log.segments.first.handle()

@@ -7,6 +7,7 @@ import pytest
 
 from ottla.client import (
     ClientError,
+    ConfigError,
     ConsumerRecord,
     ConsumerRecords,
     HandlerFailed,
@@ -32,6 +33,8 @@ def record(offset: int, key: object = None, partition: int = 0) -> ConsumerRecor
 
 class PlayedConsumer:
     """Each poll takes the next step: a batch of records, or a function that does something and gives one."""
+
+    commits_itself = False
 
     def __init__(self, *steps: list[ConsumerRecord] | Step) -> None:
         self.steps = list(steps)
@@ -91,6 +94,13 @@ class Handled:
             if len(self.offsets) == self._stop_after:
                 assert self.run is not None
                 self.run.stop()
+
+
+def test_a_consumer_that_commits_by_itself_is_refused() -> None:
+    consumer = PlayedConsumer()
+    consumer.commits_itself = True
+    with pytest.raises(ConfigError, match="leave it out"):
+        ParallelConsumer(consumer, "t", print)
 
 
 def test_all_is_handled_and_committed() -> None:

@@ -302,6 +302,22 @@ def test_a_compacted_log_rolls_in_time_for_max_compaction_lag() -> None:
 # Beside others
 
 
+def test_a_pass_that_finds_no_room_leaves_nothing_behind() -> None:
+    disk = new_disk()
+    history = history_on(disk)
+    history.write((b"a", b"1" * 500), (b"a", b"2" * 500))
+    seal(history.log)
+    before = disk.list(history.log.directory)
+    disk.capacity_bytes = disk.used_bytes() + 300
+    with pytest.raises(OSError, match="space"):
+        compact(history.log)
+    assert disk.list(history.log.directory) == before
+    assert disk.room_bytes() == 300
+    disk.capacity_bytes = None
+    compact(history.log)
+    assert kept(history.log) == [(1, b"2" * 500)]
+
+
 def test_a_slice_handed_out_before_is_read_to_its_end() -> None:
     history = history_on(new_disk())
     history.write((b"a", b"1"), (b"a", b"2"))

@@ -93,7 +93,9 @@ class Membership:
         (found,) = response.topics[0].partitions
         if found.error_code or found.leader_epoch != epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the quorum has just got another leader")
-        heard_ms = {(one.replica_id, one.replica_directory_id): one.last_fetch_timestamp for one in found.current_voters}
+        heard_ms = {
+            (one.replica_id, one.replica_directory_id): one.last_fetch_timestamp for one in found.current_voters
+        }
         # The leader has always heard of itself just now, by the clock that all of them are told by.
         now_ms = max(heard_ms.values())
         if now_ms - heard_ms.get((former.node_id, former.directory_id), -1) < SILENT_SECONDS * 1000:

@@ -6,7 +6,7 @@ a bad checksum is passed on untouched: followers and clients will refuse it, nob
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from posixpath import join
 from typing import Final
 
@@ -121,8 +121,23 @@ class _Pass:
                         self._last_batches.meet(header)
 
     def write_group(self, group: Sequence[SourceSegment]) -> CleanedSegment | None:
-        """`None` where nothing would change."""
+        """`None` where nothing would change. A failure leaves nothing behind: the disk may be full of it."""
         writer = _Writer(self._disk, self._job, group[0].base_offset)
+        try:
+            is_changed = self._copy(group, writer)
+            size_bytes = writer.finish() if is_changed else 0
+        except Exception:
+            with suppress(OSError):
+                writer.discard()
+            raise
+        if not is_changed:
+            writer.discard()
+            return None
+        self.written_bytes += size_bytes
+        return CleanedSegment(base_offset=group[0].base_offset, end_offset=group[-1].end_offset, size_bytes=size_bytes)
+
+    def _copy(self, group: Sequence[SourceSegment], writer: "_Writer") -> bool:
+        """What stays. Whether anything is different then."""
         is_changed = len(group) > 1
         for segment in group:
             for batch in self._batches(segment):
@@ -136,12 +151,7 @@ class _Pass:
                     self._pace(len(kept))
         writer.segment.aborted_transactions().extend(self._filter.aborted)
         self._filter.aborted.clear()
-        if not is_changed:
-            writer.discard()
-            return None
-        size_bytes = writer.finish()
-        self.written_bytes += size_bytes
-        return CleanedSegment(base_offset=group[0].base_offset, end_offset=group[-1].end_offset, size_bytes=size_bytes)
+        return is_changed
 
     def _batches(self, segment: SourceSegment) -> Iterator[VerifiedBatch]:
         position = 0

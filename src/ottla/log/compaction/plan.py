@@ -8,7 +8,9 @@ record younger than `min.compaction.lag.ms`. Worth it: when the dirty share of t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ottla.base.errors import ProtocolError
 from ottla.base.types import Offset, TimestampMs
+from ottla.log import file_names
 from ottla.log.batch_scan import scan_headers
 from ottla.log.compaction.job import CleaningJob, SourceSegment
 from ottla.log.compaction.last_batches import LastOfProducer
@@ -43,7 +45,8 @@ def first_dirty_offset(log: PartitionLog, cleaned_end_offset: Offset | None) -> 
 def find_cleanable(
     segments: Sequence[Segment], config: LogConfig, *, first_dirty_offset: Offset, limit: Offset, now_ms: TimestampMs
 ) -> Cleanable | None:
-    """May block: timestamps are read once. `limit`: the last stable offset, or the recovery point if that is less."""
+    """May block: timestamps are read once. `limit`: the last stable offset, or the recovery point if that is less.
+    `ProtocolError` for a log that cannot be read."""
     ends = [segment.base_offset for segment in segments[1:]]
     cleanable: list[Segment] = []
     for segment, end_offset in zip(segments, ends, strict=False):  # The active segment is left out.
@@ -77,8 +80,10 @@ def _is_overdue(segment: Segment, config: LogConfig, now_ms: TimestampMs) -> boo
     due_ms = now_ms - config.max_compaction_lag_ms
     if due_ms <= 0:
         return False
-    _, header = next(scan_headers(segment.handle(), 0, segment.size))
-    return 0 < header.max_timestamp < due_ms
+    first = next(scan_headers(segment.handle(), 0, segment.size), None)
+    if first is None:
+        raise ProtocolError(f"{segment.path(file_names.LOG)}: no batch begins at 0")
+    return 0 < first.header.max_timestamp < due_ms
 
 
 def last_of_producers(state: ProducerState) -> dict[int, LastOfProducer]:
