@@ -1,4 +1,4 @@
-"""Links between nodes that are cut, one way or both, and connections that break."""
+"""Links between nodes that are cut, one way or both, or refused by a firewall, and connections that break."""
 
 from collections.abc import Mapping
 
@@ -17,6 +17,7 @@ class LinkCuts:
             "halves": self.split,
             "one way": self.cut_one_way,
             "one link": self.cut_one_link,
+            "refusal": self.refuse,
             "reset": self.reset,
         }
 
@@ -33,17 +34,28 @@ class LinkCuts:
 
     async def cut_one_way(self) -> None:
         """From one node, or to it, or from one to one other."""
+        await self._cut(self._one_way(), "links cut one way")
+
+    async def refuse(self) -> None:
+        """Nobody is dead, and some are told so."""
+        links = self._one_way()
+        self._hits["links refused"] += 1
+        self._cluster.network.refuse(links)
+        await self._targets.be_away()
+        self._cluster.network.mend(links)
+
+    def _one_way(self) -> set[Link]:
         node = self._targets.anyone()
-        if node is not None:
-            links = sorted(self._cluster.links_around(node.node_id))
-            chosen = self._chance.choice(
-                (
-                    {link for link in links if link[0] == node.node_id},
-                    {link for link in links if link[1] == node.node_id},
-                    {self._chance.choice(links)},
-                )
+        links = sorted(self._cluster.links_around(node.node_id)) if node is not None else []
+        if node is None or not links:
+            return set()
+        return self._chance.choice(
+            (
+                {link for link in links if link[0] == node.node_id},
+                {link for link in links if link[1] == node.node_id},
+                {self._chance.choice(links)},
             )
-            await self._cut(chosen, "links cut one way")
+        )
 
     async def cut_one_link(self) -> None:
         """Both ways: everyone still sees a majority, and not the same one."""

@@ -2,7 +2,8 @@
 
 Nothing is shared by reference: a request is encoded here and decoded by the other node's own dispatcher. A process that is
 gone refuses and resets, and whoever watches it is told; a host that is gone, or behind a cut link, says nothing: requests
-to it time out, and watches end after a while, as a kernel ends connections (`SILENT_SECONDS`).
+to it time out, and watches end after a while, as a kernel ends connections (`SILENT_SECONDS`). A firewall may refuse for a
+process that lives (`refuse`).
 """
 
 import asyncio
@@ -109,6 +110,7 @@ class PeerNetwork:
         self.loop = loop
         self.faults = CALM
         self.cut: set[Link] = set()
+        self.refused: set[Link] = set()
         self.watches: dict[_SimulatedWatch, None] = {}
         self._chance = chance
         self._trace = trace
@@ -125,8 +127,15 @@ class PeerNetwork:
         self.cut |= links
         self.loop.call_later(SILENT_SECONDS, self._on_silence, links)
 
+    def refuse(self, links: set[Link]) -> None:
+        """Whoever asks over them is told that nobody listens there; the answers of others pass."""
+        self.refused |= links
+        for link in sorted(links):
+            self.reset(link)
+
     def mend(self, links: set[Link]) -> None:
         self.cut -= links
+        self.refused -= links
 
     def _on_silence(self, links: set[Link]) -> None:
         """Those that are cut by now, whether all the while or again."""
@@ -185,7 +194,7 @@ class PeerNetwork:
         target = self._members.get(watch.address)
         if target is None or not self._carries(watch.asker_id, target.node_id):
             self.loop.call_later(SILENT_SECONDS, self._lose, watch)
-        elif target.service is None:
+        elif target.service is None or (watch.asker_id, target.node_id) in self.refused:
             self._lose(watch)
 
     def _lose(self, watch: _SimulatedWatch) -> None:
@@ -208,6 +217,9 @@ class PeerNetwork:
         elif self._strikes(self.faults.reset_probability):
             self.reset((exchange.asker_id, target.node_id))
             self._fail(exchange, "reset")
+        elif (exchange.asker_id, target.node_id) in self.refused:
+            self.hits["connection refused by a firewall"] += 1
+            self._fail(exchange, "refused")
         elif target.service is None:
             self.hits["connection refused"] += 1
             self._fail(exchange, "refused")
