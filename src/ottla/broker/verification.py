@@ -103,7 +103,8 @@ class Verification:
                 guard, producer_id, sequence, partition.log.producer_state.producers.get(producer_id)
             )
         result = await partition.append(batch)
-        partition.guards.leave(guard, producer_id)
+        if self._last_appends.get((partition.topic_partition, producer_id)) is asyncio.current_task():
+            partition.guards.leave(guard, producer_id)  # Those behind it have entered with the same one, and need it.
         return result
 
     # -- asking ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.message import Message
 from tests.unit.broker.real_node import RealNode, play, values_of
 from tests.unit.broker.test_transaction_markers import write_marker
-from tests.unit.broker.transactional_client import VERSION_1, TransactionalClient, fetch
+from tests.unit.broker.transactional_client import VERSION_1, VERSION_2, TransactionalClient, fetch
 
 
 class SlowPeers:
@@ -39,9 +39,11 @@ class SlowPeers:
         self._gate.set()
 
 
-async def prepared(node: RealNode, **more: Any) -> tuple[SlowPeers, TransactionalClient]:
-    await node.create_topic("orders", partitions=2)
-    client = TransactionalClient(node, **more)
+async def prepared(
+    node: RealNode, *, versions: dict[str, int] = VERSION_2, **configs: str
+) -> tuple[SlowPeers, TransactionalClient]:
+    await node.create_topic("orders", partitions=2, **configs)
+    client = TransactionalClient(node, versions=versions)
     await client.init()
     peers = SlowPeers(node.node.peers)
     node.node.peers = peers
@@ -65,6 +67,28 @@ def test_later_writes_of_the_producer_do_not_overtake_the_one_that_waits(tmp_pat
         peers.let_go()
         assert [(one.error_code, one.base_offset) for one in await asyncio.gather(*writes)] == [(0, 1), (0, 2), (0, 3)]
         assert len(peers.asked) == 1
+
+    play(tmp_path, scene)
+
+
+def test_writes_behind_the_first_are_appended_where_others_write_in_line(tmp_path: Path) -> None:
+    """A topic with a codec of its own: appends wait for a worker, and whether the next one is in a transaction is not
+    known while they do."""
+
+    async def scene(node: RealNode) -> None:
+        peers, client = await prepared(node, compression_type="gzip")
+        writes = [asyncio.ensure_future(client.send(client.batch("orders", b"%d" % number))) for number in range(4)]
+        await turns()
+
+        async def write_on() -> None:
+            while not all(write.done() for write in writes):
+                await node.produce("orders", b"of somebody else")
+
+        crowd = [asyncio.ensure_future(write_on()) for _ in range(3)]
+        peers.let_go()
+        assert [one.error_code for one in await asyncio.gather(*writes)] == [ErrorCode.NONE] * 4
+        await asyncio.gather(*crowd)
+        assert await client.end() is ErrorCode.NONE
 
     play(tmp_path, scene)
 
