@@ -115,7 +115,8 @@ class Partition(MaintainedPartition):
         self.log.epochs.truncate_end(self.log.log_end_offset)
         self.is_leading = self.is_short_of_replicas = False
         self.leadership = None
-        self._guards = None
+        if self._guards is not None:
+            self._guards.close()
         self._fail_commit_waiters(self._not_leading())
 
     def mark_deleted(self) -> None:

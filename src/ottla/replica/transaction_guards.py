@@ -1,9 +1,10 @@
 """Producers that are about to open a transaction on a partition, between the question whether they may and the append.
 
 Their coordinator is asked before the first append (KIP-890), and meanwhile the world goes on. A marker that arrives in
-between ends the producer's right: the guard that it entered with is void. And a batch that failed must not be overtaken
-for good by a later one of the same producer, which a partition that knows nothing of the producer would accept: the
-lowest sequence seen is remembered until a batch is appended.
+between ends the producer's right: the guard that it entered with is void. So it is where the partition is not led here any
+more, whoever wrote what elsewhere; then the producer comes again. And a batch that failed must not be overtaken for good by
+a later one of the same producer, which a partition that knows nothing of the producer would accept: the lowest sequence
+seen is remembered until all that wait are appended.
 """
 
 from typing import Final
@@ -16,11 +17,14 @@ GUARDS_MAX: Final = 10_000  # Of producers that were refused and never came back
 
 
 class Guard:
-    __slots__ = ("epoch", "first_sequence")
+    """Shared by all batches of a producer that wait at a time."""
+
+    __slots__ = ("epoch", "first_sequence", "void_code")
 
     def __init__(self, epoch: int, first_sequence: int) -> None:
         self.epoch = epoch
         self.first_sequence = first_sequence
+        self.void_code: ErrorCode | None = None
 
 
 class TransactionGuards:
@@ -36,18 +40,20 @@ class TransactionGuards:
             if guard.epoch == epoch:
                 guard.first_sequence = min(guard.first_sequence, sequence)
             return guard
+        if guard is not None:
+            guard.void_code = ErrorCode.INVALID_TXN_STATE
         guard = self._guards[producer_id] = Guard(epoch, sequence)
         if len(self._guards) > GUARDS_MAX:
-            del self._guards[next(iter(self._guards))]
+            self._void(next(iter(self._guards)))
         return guard
 
     def check(self, guard: Guard, producer_id: ProducerId, sequence: int, producer: Producer | None) -> None:
         """`ApiError` where the batch that entered with `guard` must not be appended any more. Nothing is awaited
         between this and taking its place in the order of appends."""
-        if self._guards.get(producer_id) is not guard:
-            raise ApiError(
-                ErrorCode.INVALID_TXN_STATE, f"the transaction of producer {producer_id} has ended meanwhile"
-            )
+        if guard.void_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            raise ApiError(guard.void_code, f"producer {producer_id} began to write under another leadership")
+        if guard.void_code is not None:
+            raise ApiError(guard.void_code, f"the transaction of producer {producer_id} has ended meanwhile")
         is_known = producer is not None and producer.epoch == guard.epoch and producer.batches
         if sequence > guard.first_sequence and not is_known:
             raise ApiError(
@@ -56,7 +62,7 @@ class TransactionGuards:
             )
 
     def leave(self, guard: Guard, producer_id: ProducerId) -> None:
-        """The batch is appended: from here on the log knows the producer."""
+        """The last batch that waited is appended: from here on the log knows the producer."""
         if self._guards.get(producer_id) is guard:
             del self._guards[producer_id]
 
@@ -65,4 +71,13 @@ class TransactionGuards:
         guard of the same epoch belongs to the transaction after it."""
         guard = self._guards.get(producer_id)
         if guard is not None and guard.epoch < marker_epoch + (0 if is_epoch_raised else 1):
-            del self._guards[producer_id]
+            self._void(producer_id)
+
+    def close(self) -> None:
+        """This broker leads the partition no more."""
+        for guard in self._guards.values():
+            guard.void_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._guards.clear()
+
+    def _void(self, producer_id: ProducerId) -> None:
+        self._guards.pop(producer_id).void_code = ErrorCode.INVALID_TXN_STATE

@@ -76,6 +76,14 @@ def test_a_newer_epoch_takes_over() -> None:
     assert refusal(guards, new, 0) is ErrorCode.NONE
 
 
+def test_who_waited_when_leadership_ended_comes_again() -> None:
+    guards = TransactionGuards()
+    guard = guards.enter(PRODUCER, 0, 0)
+    guards.close()
+    assert refusal(guards, guard, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert refusal(guards, guards.enter(PRODUCER, 0, 0), 0) is ErrorCode.NONE
+
+
 def test_an_old_epoch_does_not_take_back() -> None:
     guards = TransactionGuards()
     new = guards.enter(PRODUCER, 4, 0)
