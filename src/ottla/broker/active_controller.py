@@ -30,6 +30,7 @@ from ottla.metadata.controller.brokers import (
     decide_register_controller,
     decide_unregister_broker,
 )
+from ottla.metadata.controller.configs import decide_record_min_isr
 from ottla.metadata.controller.decision import ControllerSettings, Decision
 from ottla.metadata.controller.directories import decide_assign_replicas_to_dirs
 from ottla.metadata.controller.elections import (
@@ -113,6 +114,7 @@ class ActiveController:
         self._watch.follow(self._runtime.image.brokers)
         session_seconds = self._config.integer("broker.session.timeout.ms") / 1000
         self._begin(self._repeat(self.fence_silent_brokers, session_seconds / LOOKS_PER_SESSION), "fence brokers")
+        self._begin(self._record_min_isr(), "record min.insync.replicas")
         self._election_due.set()
         self._begin(self._elect_when_due(), "elect leaders")
         if self._config.flag("auto.leader.rebalance.enable"):
@@ -293,6 +295,15 @@ class ActiveController:
             if not is_done:
                 await asyncio.sleep(RETRY_SECONDS)
                 self._election_due.set()
+
+    async def _record_min_isr(self) -> None:
+        while True:
+            try:
+                await self._runtime.submit(lambda image: decide_record_min_isr(image, self._settings))
+                return
+            except ApiError as error:
+                logger.info("min.insync.replicas is recorded later: %s", error)
+            await asyncio.sleep(RETRY_SECONDS)
 
     # -- the clock ---------------------------------------------------------------------------------------------------
 

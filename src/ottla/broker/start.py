@@ -26,11 +26,13 @@ from ottla.broker.registration import NodeIdentity, previous_broker_epoch
 from ottla.log.directory import LogDirectory, read_identity
 from ottla.log.handles import HandleCache
 from ottla.metadata.bootstrap import new_cluster_id, usable_uuid
-from ottla.metadata.configs import BrokerConfig
+from ottla.metadata.configs import MIN_INSYNC_REPLICAS, BrokerConfig
 from ottla.metadata.controller.decision import ControllerSettings
 from ottla.metadata.features import SUPPORTED_FEATURES
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_parts import ConfigResourceType
 from ottla.metadata.image_parts import Endpoint as BrokerEndpoint
+from ottla.metadata.min_isr import setting_without_effect
 from ottla.metadata.topic_names import METADATA_TOPIC
 from ottla.raft.voters import Endpoint, ReplicaKey, Voter
 from ottla.replica.partitions import Partitions
@@ -186,6 +188,15 @@ async def start_node(opened: OpenNode) -> None:
         await node.load()
     await node.quorum.reserve.keep()
     node.on_ready()
+    _tell_settings_without_effect(node)
+
+
+def _tell_settings_without_effect(node: Node) -> None:
+    cluster = node.image.configs_of(ConfigResourceType.BROKER, "").get(MIN_INSYNC_REPLICAS)
+    text = setting_without_effect(node.config.texts.get(MIN_INSYNC_REPLICAS), cluster)
+    is_about_to_count = node.is_active_controller and cluster is None
+    if text is not None and not is_about_to_count:
+        logger.warning(text)
 
 
 def _refusal_text(error: ApiError, image: MetadataImage) -> str:

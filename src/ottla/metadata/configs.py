@@ -244,6 +244,8 @@ def resolve_topic_config(
         found.append((ConfigSynonym(key.name, text, ConfigSource.DYNAMIC_TOPIC), parse(key, text)))
     synonyms = TOPIC_SYNONYMS.get(key.name, ())
     for source, layer in broker.each():
+        if key.name == MIN_INSYNC_REPLICAS and source is ConfigSource.STATIC_BROKER:
+            continue  # One node's settings are not another's: metadata/min_isr.py.
         for synonym in synonyms:
             if (text := layer.get(synonym.broker_key)) is not None:
                 value = synonym.to_topic_unit(parse(BROKER_CONFIGS[synonym.broker_key], text))

@@ -160,6 +160,19 @@ def test_a_living_broker_that_cannot_be_connected_to_is_left_to_its_heartbeats(c
     play(scene)
 
 
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [([], "1"), ([api.ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="3")], "3")],
+)
+def test_the_controllers_min_isr_is_that_of_the_cluster_unless_there_is_one(recorded, expected):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(0.1)
+        assert cluster.image.configs_of(4, "")["min.insync.replicas"] == expected
+
+    play(scene, *recorded, min_insync_replicas="1")
+
+
 def test_a_commit_that_fails_is_tried_again_by_the_next_look():
     async def scene(cluster):
         cluster.controller.take_over()

@@ -211,7 +211,11 @@ def test_min_insync_replicas_is_two_from_three_replicas_on_unless_somebody_says_
     assert topic_value("min.insync.replicas", replication_factor=2).value == 1
     assert topic_value("min.insync.replicas", replication_factor=3).value == 2
     assert topic_value("min.insync.replicas", replication_factor=3).source is ConfigSource.DEFAULT
-    assert topic_value("min.insync.replicas", replication_factor=3, static={"min.insync.replicas": "1"}).value == 1
+    assert (
+        topic_value("min.insync.replicas", replication_factor=3, dynamic_default={"min.insync.replicas": "1"}).value
+        == 1
+    )
+    assert topic_value("min.insync.replicas", replication_factor=3, static={"min.insync.replicas": "1"}).value == 2
 
 
 def test_a_secret_is_not_shown():

@@ -108,6 +108,16 @@ def decide_alter_configs(
     return Decision(records=_records_of(outcomes, request.validate_only), reply=response)
 
 
+def decide_record_min_isr(image: MetadataImage, settings: ControllerSettings) -> Decision[None]:
+    """The number in the active controller's settings is that of the cluster, unless there is one (metadata/min_isr.py)."""
+    resource = ConfigResource(ConfigResourceType.BROKER, "")
+    before = image.configs.get(resource, {})
+    text = settings.static_broker_configs.get(MIN_INSYNC_REPLICAS)
+    if text is None or MIN_INSYNC_REPLICAS in before:
+        return Decision(records=[], reply=None)
+    return Decision(records=_change_records(resource, before, {**before, MIN_INSYNC_REPLICAS: text}), reply=None)
+
+
 def resource_of(image: MetadataImage, resource_type: int, name: str) -> ConfigResource:
     """The resource, if it exists and has dynamic configurations; else `ApiError`. Also used to describe."""
     if resource_type not in ConfigResourceType._value2member_map_:

