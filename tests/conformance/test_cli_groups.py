@@ -118,6 +118,8 @@ def test_a_reset_goes_where_it_is_told(
         done = json_of(run("group", "reset", group, *told, "--execute", "--json"))
         assert done["executed"] is True
         assert [position.offset for position in admin.list_group_offsets(group).values()] == after
+    beyond = run("group", "reset", group, "--to-offset", "1000").stderr
+    assert "has no offset 1000: 40 is the nearest" in " ".join(beyond.split())
 
 
 def test_a_group_is_deleted_in_part_or_whole(run: Ottla, broker: BrokerUnderTest, orders: str) -> None:
@@ -125,7 +127,8 @@ def test_a_group_is_deleted_in_part_or_whole(run: Ottla, broker: BrokerUnderTest
     run("consume", orders, "--group", group)
     run("group", "delete", group, "--topic", orders)
     assert json_of(run("group", "describe", group, "--json"))[0]["partitions"] == []
-    assert run("group", "delete", group).stdout == f"✓ {group} deleted\n"
+    partly = run("group", "delete", group, "nobody", exit_code=1)
+    assert partly.stdout == f"✓ {group} deleted\n" and "nobody" in partly.stderr
     missing = run("group", "describe", group, exit_code=1)
     assert "GROUP_ID_NOT_FOUND" in missing.stderr
     assert "`ottla group list`" in missing.stderr

@@ -108,8 +108,10 @@ def delete(
         admin = connection.admin()
         if not yes and not as_json and sys.stdin.isatty():
             typer.confirm(f"Delete {what}?", abort=True)
-        if topic is None:
-            admin.delete_groups(groups)
+        for group in groups if topic is None else ():  # One at a time: of several, those before a failure are told.
+            admin.delete_groups([group])
+            if not as_json:
+                done(f"{group} deleted")
         for group in groups if topic else ():
             partitions = [each for each in admin.list_group_offsets(group) if each.topic == topic]
             if not partitions:
@@ -118,5 +120,5 @@ def delete(
     if as_json:
         print_json([{"group": group, "topic": topic, "deleted": True} for group in groups])
         return
-    for group in groups:
-        done(f"{group}: offsets of {topic} deleted" if topic else f"{group} deleted")
+    for group in groups if topic else ():
+        done(f"{group}: offsets of {topic} deleted")

@@ -94,6 +94,9 @@ def reset(
         if execute:
             admin.alter_group_offsets(group, {move.partition: move.after for move in moves})
     show(group, moves, execute=execute, as_json=as_json)
+    for move in moves:
+        if move.after != wanted[move.partition] >= 0:
+            warn(f"{move.partition} has no offset {wanted[move.partition]}: {move.after} is the nearest")
     if members and not execute:
         warn(in_use(group, members))
 

@@ -237,7 +237,7 @@ def abort(
         int | None,
         typer.Option("--start-offset", min=0, max=INT64_MAX, metavar="N", help="Where it begins in that partition."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also where the coordinator still knows it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also if the coordinator knows it, or none is open.")] = False,
     servers: Servers = DEFAULT_SERVERS,
     properties: Properties = None,
     as_json: AsJson = False,
@@ -247,7 +247,7 @@ def abort(
         raise typer.BadParameter("give a transactional id, or --partition together with --start-offset")
     with connected(connection_of(servers, properties)) as connection:
         if transactional_id is not None:
-            fence(connection, transactional_id)
+            fence(connection, transactional_id, force=force)
             told = f"{transactional_id}: aborted, its producer is fenced"
         else:
             where = parse_partition(partition or "")
@@ -266,9 +266,14 @@ def abort(
         done(told)
 
 
-def fence(connection: Connection, transactional_id: str) -> None:
+def fence(connection: Connection, transactional_id: str, *, force: bool) -> None:
     """What a restarted producer does: a new epoch under the same id, which ends what the old one had begun."""
-    connection.admin().describe_transaction(transactional_id)  # Or a typing mistake would make a new id.
+    found = connection.admin().describe_transaction(transactional_id)  # Or a typing mistake would make a new id.
+    if found.state != ONGOING and not force:
+        raise Failure(
+            f"{transactional_id} has no open transaction (its state is {found.state}): there is nothing to abort; --force "
+            "fences its producer all the same"
+        )
     with Producer(connection.options({"transactional.id": transactional_id})) as producer:
         producer.init_transactions()
 

@@ -10,12 +10,13 @@ from typing import Final
 from ottla.base.errors import ErrorCode
 from ottla.base.types import NodeId, TopicPartition
 from ottla.client.admin_base import AdminBase
-from ottla.client.errors import ClientError, coded_error
+from ottla.client.errors import ClientError, ConfigError, coded_error
 from ottla.client.raw.address import Address
 from ottla.client.raw.cluster import Cluster, CoordinatorKind
 from ottla.client.records import Partitions, partition_list
 from ottla.client.transaction_states import (
     ONGOING,
+    STATES,
     TWO_PHASE_TIMEOUT_MS,
     ProducerState,
     TransactionDescription,
@@ -44,6 +45,9 @@ class TransactionAdmin(AdminBase):
                 answer = cluster.ask(ApiKey.LIST_TRANSACTIONS, request, api.ListTransactionsResponse, at=address)
                 if answer.error_code != ErrorCode.NONE:
                     raise coded_error(answer.error_code, f"listing transactions of broker {node}")
+                if answer.unknown_state_filters:
+                    unknown = ", ".join(answer.unknown_state_filters)
+                    raise ConfigError(f"a transaction has no state {unknown}; there are {', '.join(STATES)}")
                 found += transaction_listings(cluster, node, address, answer.transaction_states)
         return sorted(found, key=lambda listing: listing.transactional_id)
 

@@ -233,6 +233,9 @@ def refuse_what_is_no_text(name: str, value: object) -> None:
 
 def settle_producer(kafka: dict[str, object], given: Mapping[str, object]) -> None:
     """Idempotence is on unless what was asked for rules it out; asked for together, the two are refused."""
+    if "transactional.id" in kafka:
+        # With its default librdkafka 2.16 stands still in send_offsets_to_transaction() after all brokers were away at once.
+        kafka.setdefault("metadata.recovery.strategy", "none")
     kafka["acks"] = as_acks("acks", kafka["acks"])
     obstacles = [
         (kafka["acks"] != ACKS_ALL, f"acks={kafka['acks']}"),

@@ -25,9 +25,18 @@ class Ordering(StrEnum):
 # A record without a key has no order to keep: it is a lane of its own, as every record is without any ordering.
 LANES: Final[Mapping[Ordering, Callable[[ConsumerRecord], Hashable]]] = {
     Ordering.PARTITION: lambda record: None,
-    Ordering.KEY: lambda record: record.offset if record.key is None else ("key", record.key),
+    Ordering.KEY: lambda record: record.offset if record.key is None else ("key", _hashable(record.key)),
     Ordering.UNORDERED: lambda record: record.offset,
 }
+
+
+def _hashable(key: object) -> Hashable:
+    """A deserializer may make anything of a key, a dict for one: equal ones look equal."""
+    try:
+        hash(key)
+    except TypeError:
+        return repr(key)
+    return key
 
 
 class OrderedWork:

@@ -50,6 +50,6 @@ REMEDIES: Final[Mapping[str, str]] = {
     "_ALL_BROKERS_DOWN": "No broker answers: check bootstrap.servers and the brokers' advertised addresses.",
     "_RESOLVE": "The host name in bootstrap.servers, or one that a broker advertises, does not resolve.",
     "_MAX_POLL_EXCEEDED": "poll() was not called for max.poll.interval.ms: raise it, or process smaller batches.",
-    "_PURGE_QUEUE": "The producer was closed before the record could be sent: give close() more time.",
+    "_PURGE_QUEUE": "The producer was closed, or its transaction aborted, before the record was sent.",
     "_STATE": "That call does not fit the client's state, such as a send outside of begin_transaction().",
 }

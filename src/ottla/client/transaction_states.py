@@ -6,6 +6,7 @@ from typing import Final
 from ottla.base.types import TopicPartition
 
 ONGOING: Final = "Ongoing"
+STATES: Final = ("Empty", ONGOING, "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 TWO_PHASE_TIMEOUT_MS: Final = 2**31 - 1  # How brokers say it (KIP-939).
 
 

@@ -131,7 +131,7 @@ LOG_KEYS: Final[tuple[ConfigKey, ...]] = (
            live=True),
     int32("log.cleaner.io.buffer.size", 524_288, "Read and write buffers of compaction.", minimum=0),
     double("log.cleaner.io.max.bytes.per.second", 1.7976931348623157e308, "Bytes a second compaction may move.",
-           live=True),
+           check=between(1, 1.7976931348623157e308), live=True),
     int64("log.cleaner.max.compaction.lag.ms", LONG_MAX, "Default of max.compaction.lag.ms.", minimum=1, live=True),
     double("log.cleaner.min.cleanable.ratio", 0.5, "Default of min.cleanable.dirty.ratio.", check=between(0, 1),
            live=True),

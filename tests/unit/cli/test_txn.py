@@ -28,3 +28,9 @@ def test_the_age_of_a_prepared_transaction_is_shown_until_it_is_aborted(
     document = json.loads(run("txn", "list", "--json", *servers).stdout)
     [after] = [each for each in document if each["transactional_id"] == transactional_id]
     assert after["started_ms"] is None
+
+    again = run("txn", "abort", transactional_id, *servers)
+    assert again.exit_code == 1 and "no open transaction" in again.stderr
+    assert run("txn", "abort", transactional_id, "--force", *servers).exit_code == 0
+    nonsense = run("txn", "list", "--state", "Nonsense", *servers)
+    assert nonsense.exit_code != 0 and "Ongoing" in nonsense.stderr

@@ -34,6 +34,13 @@ def test_producer_defaults_are_kafkas() -> None:
     )
 
 
+def test_a_transactional_producer_does_not_forget_its_brokers() -> None:
+    assert "metadata.recovery.strategy" not in producer().librdkafka
+    assert producer(transactional_id="t").librdkafka["metadata.recovery.strategy"] == "none"
+    chosen = producer(transactional_id="t", metadata_recovery_strategy="rebootstrap")
+    assert chosen.librdkafka["metadata.recovery.strategy"] == "rebootstrap"
+
+
 def test_consumer_defaults_are_kafkas_but_for_committing() -> None:
     assert (
         consumer().librdkafka.items()

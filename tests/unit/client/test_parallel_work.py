@@ -40,6 +40,10 @@ def test_keys_run_side_by_side_and_each_in_order() -> None:
     assert started(work) == [3]
 
 
+def test_keys_may_be_what_no_dictionary_takes() -> None:
+    assert started(work_of(Ordering.KEY, record(1, {"id": 1}), record(2, {"id": 2}), record(3, {"id": 1}))) == [1, 2]
+
+
 def test_without_order_everything_runs() -> None:
     assert started(work_of(Ordering.UNORDERED, record(1, "a"), record(2, "a"))) == [1, 2]
 
