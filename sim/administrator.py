@@ -93,13 +93,23 @@ class Administrator:
             self._hits[f"preferred leaders asked for: {ErrorCode(answer.error_code).name}"] += 1
 
     async def make_and_delete_a_topic(self) -> None:
+        """Twice under one name: who was down in between has the directory of the former one."""
         self._topic_count += 1
         name = f"short-lived-{self._topic_count}"
+        await self._create_topic(name)
+        await self._targets.be_away()
+        await self._delete_topic(name)
+        await self._create_topic(name)
+        await self._targets.be_away()
+        await self._delete_topic(name)
+
+    async def _create_topic(self, name: str) -> None:
         topic = api.CreateTopicsRequest.CreatableTopic(
             name=name, num_partitions=1, replication_factor=self._replica_count
         )
         await self._ask(ApiKey.CREATE_TOPICS, api.CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS))
-        await self._targets.be_away()
+
+    async def _delete_topic(self, name: str) -> None:
         for _ in range(ASKED_MAX):
             request = api.DeleteTopicsRequest(topic_names=[name], timeout_ms=TIMEOUT_MS)
             answer = await self._ask(ApiKey.DELETE_TOPICS, request)

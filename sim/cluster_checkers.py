@@ -36,6 +36,7 @@ class ClusterCheckers:
             if node.is_alive and node.has_opened:
                 self._look_at_image(node_id, node)
                 self._look_at_quorum(node_id, node)
+                self._look_at_offline(node_id, node)
                 for partition in node.opened.node.partitions.of_topic(self._topic):
                     self._look_at_copy(node_id, partition)
         for _, index, state in self._cluster.named_partitions(self._topic):
@@ -65,6 +66,10 @@ class ClusterCheckers:
                 self._hits["active controller elected"] += 1
             known = self._quorum_leaders.setdefault(status.epoch, node_id)
             assert known == node_id, f"{known} and {node_id} lead the quorum in {status.epoch}"
+
+    def _look_at_offline(self, node_id: NodeId, node: SimulatedNode) -> None:
+        for place, reason in node.opened.node.partitions._offline.items():
+            assert isinstance(reason, OSError), f"node {node_id}: {place} is offline, and no disk is to blame: {reason}"
 
     def _look_at_copy(self, node_id: NodeId, partition: Partition) -> None:
         if partition._truncation is not None:

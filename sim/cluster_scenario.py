@@ -117,10 +117,9 @@ class ClusterScenario:
         values = [b"%d/%d" % (number, count) for count in range(BATCHES_PER_PRODUCER)]
         batches = self._batches(await self._producer_id(client), values)
         self._sent[partition] += values
-        done = sent = 0
+        done = 0
         while done < len(values):
             window = range(done, min(done + chance.randint(1, IN_FLIGHT_MAX), len(values)))
-            sent_before, sent = sent, max(sent, window.stop)
             requests = [
                 produce_request(TOPIC, batches[each], partition=partition, timeout_ms=PRODUCE_TIMEOUT_MS)
                 for each in window
@@ -131,7 +130,7 @@ class ClusterScenario:
                 answers = unanswered.args[0]
                 self.hits["produce retried"] += 1
             for answer in answers:
-                if not self._is_done(partition, values[done], answer, is_repeated=done < sent_before):
+                if not self._is_done(partition, values[done], answer):
                     break
                 done += 1
             await asyncio.sleep(chance.random() * PRODUCE_EVERY_SECONDS)
@@ -145,16 +144,13 @@ class ClusterScenario:
             batches.append(builder.build())
         return batches
 
-    def _is_done(self, partition: int, value: bytes, answer: api.ProduceResponse, *, is_repeated: bool) -> bool:
+    def _is_done(self, partition: int, value: bytes, answer: api.ProduceResponse) -> bool:
+        """A repetition is recognised, whoever leads and whatever was restarted: nothing is out of order."""
         (outcome,) = answer.responses[0].partition_responses
         code = ErrorCode(outcome.error_code)
         if code in _AGAIN:
             self.hits[f"produce answered {code.name}"] += 1
             return False
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and is_repeated:
-            # A restarted leader knows the last batch of a producer, not the four before: it has this one, if not where.
-            self.hits["repetition not recognised after a restart"] += 1
-            return True
         assert code is ErrorCode.NONE, f"{value!r} was answered with {code.name}: {outcome.error_message}"
         self._acknowledged[partition][outcome.base_offset] = value
         self.hits["batch acknowledged"] += 1

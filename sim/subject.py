@@ -30,6 +30,11 @@ class Subject(Protocol):
     replica_count: int
     """Of every topic."""
 
+    @property
+    def clock_spread_ms(self) -> int:
+        """How far the dates of its nodes lie apart."""
+        ...
+
     def new_client(self, name: str, versions: Mapping[ApiKey, int] = VERSIONS) -> Client: ...
 
     async def start(self) -> None:
@@ -51,6 +56,7 @@ class TroubledNode:
     """One node that is stopped and killed, and that may lose messages to itself. Implements `Subject`."""
 
     replica_count = 1
+    clock_spread_ms = 0
 
     def __init__(
         self,

@@ -83,6 +83,11 @@ class TroubledCluster:
             self.cluster, replica_count=self.replica_count, min_isr=MIN_ISR, is_power_safe=shape.is_power_safe
         )
 
+    @property
+    def clock_spread_ms(self) -> int:
+        dates = [node.machine.clock.now_ms() for node in self.cluster.nodes.values()]
+        return max(dates) - min(dates)
+
     def new_client(self, name: str, versions: Mapping[ApiKey, int] = VERSIONS) -> Client:
         return ClusterClient(self.cluster, name, versions)
 

@@ -86,6 +86,33 @@ def test_scene_40_a_follower_that_stops_leaves_the_isr_and_comes_back(
     load.require_clean()
 
 
+def test_a_topic_deleted_and_created_again_while_a_node_is_down_is_copied_anew(
+    cluster: ottla.testing.Cluster, topics: Topics, topic_name: str
+) -> None:
+    gone = f"{topic_name}-gone"
+    for name in (topic_name, gone):
+        topics.create(name)
+        with Load(cluster.bootstrap_servers, name) as load:
+            load.wait_for(50)
+        load.require_clean()
+    away = next(node for node in cluster.nodes if node is not cluster.controller)
+    away.kill()
+    for name in (topic_name, gone):
+        topics.delete(name)
+    topics.create(topic_name, live=2)
+    with Load(cluster.bootstrap_servers, topic_name) as load:
+        load.wait_for(100)
+        away.start()
+        topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+        load.wait_for(200)
+    load.require_clean()
+    assert sorted(path.name.rpartition(".")[0] for path in away.data_dir.glob(f"{topic_name}*-stray")) == [
+        f"{topic_name}-0",
+        f"{gone}-0",
+    ]
+    assert not (away.data_dir / f"{gone}-0").exists()
+
+
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_scene_52_every_node_in_turn_is_killed_or_stopped_and_no_client_is_told_of_an_error(
     cluster: ottla.testing.Cluster, topics: Topics, topic_name: str, report: Report, how: str

@@ -27,11 +27,18 @@ class Topics:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
 
     def create(
-        self, name: str, *, partitions: int = 1, replicas: int = 3, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        partitions: int = 1,
+        replicas: int = 3,
+        config: Mapping[str, str] | None = None,
+        live: int | None = None,
     ) -> None:
+        """`live`: how many of the replicas can be in sync, if not all."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
         self._create(topic)
-        self.wait_until(name, lambda state: state.leader != NO_LEADER and len(state.isr) == replicas)
+        self.wait_until(name, lambda state: state.leader != NO_LEADER and len(state.isr) == (live or replicas))
 
     def create_on(self, name: str, replicas: Sequence[int], *, config: Mapping[str, str] | None = None) -> None:
         """One partition on these nodes; the first of them leads."""
@@ -40,6 +47,10 @@ class Topics:
 
     def _create(self, topic: NewTopic) -> None:
         for future in self._admin.create_topics([topic], operation_timeout=ANSWER_S).values():
+            future.result(ANSWER_S)
+
+    def delete(self, name: str) -> None:
+        for future in self._admin.delete_topics([name], operation_timeout=ANSWER_S).values():
             future.result(ANSWER_S)
 
     def names(self) -> list[str]:

@@ -21,6 +21,7 @@ from ottla.metadata.controller.electorate import UNKNOWN_LOG_END, Electorate, Lo
 from ottla.metadata.image_parts import PartitionImage
 from ottla.replica.leadership import Follower, Leadership
 from ottla.replica.partition import Partition
+from ottla.replica.partitions import Partitions
 from ottla.replica.readable_partition import ReadablePartition
 from sim.scenarios import SCENARIOS
 from sim.troubled_cluster import TroubledCluster
@@ -35,6 +36,7 @@ NEEDED = {
     "a reassignment waits for nobody": "reassignment",
     "a replaced disk is never found again": "wiped",
     "a read error ends the following of metadata": "disk error",
+    "a former topic's directory stays in its place": "topics",
 }
 """The kind of fault that shows it."""
 
@@ -129,7 +131,7 @@ def _believe_everyone(
     return _on_fetch(follower, broker_epoch, max(end_offset, follower.end_offset), log_start_offset, leader_end, now)
 
 
-def _anyone_enters(leadership: Leadership, high_watermark: Offset) -> list[int]:
+def _anyone_enters(leadership: Leadership, high_watermark: Offset, leader_end: Offset) -> list[int]:
     return [replica for replica, _ in leadership._outside]
 
 
@@ -143,7 +145,7 @@ def _durable_at_once(log: AppendableLog, end_offset: Offset) -> None:
     log.log_end_offset = log.durable_end_offset = end_offset
 
 
-def _committed_at_once(log: LedCoordinatorLog, offset: Offset) -> None:
+def _committed_at_once(log: LedCoordinatorLog, offset: Offset, timeout_seconds: float | None = None) -> None:
     """What a coordinator appended need not be anywhere else."""
 
 
@@ -167,6 +169,7 @@ CLUSTER = (
     Mutation("a reassignment waits for nobody", partition_changes, "_with_completed_move", _complete_at_once),
     Mutation("a replaced disk is never found again", broker_partitions, "_found_again", lambda partition, _: partition),
     Mutation("a read error ends the following of metadata", ImageFollowing, "run", ImageFollowing._run),
+    Mutation("a former topic's directory stays in its place", Partitions, "_maybe_set_aside", lambda *_: False),
     Mutation(UNSYNCED, AppendableLog, "_advance_end", _durable_at_once),
     Mutation(
         "a produce is acknowledged when it is appended", produce, "_wait_committed", _acknowledge_what_is_appended

@@ -144,6 +144,9 @@ class ActiveController:
         if unclean:
             logger.warning("unclean elections: %d partitions are led by replicas that may lack committed records: %s",
                            len(unclean), ", ".join(map(str, unclean[:PARTITIONS_NAMED_MAX])))  # fmt: skip
+        if empty := delta.begun_empty:
+            logger.warning("%d of them begin empty, all they held is lost with a disk that was replaced: %s",
+                           len(empty), ", ".join(map(str, empty[:PARTITIONS_NAMED_MAX])))  # fmt: skip
         if delta.brokers_changed:
             self._watch.follow(image.brokers)
         if delta.brokers_changed or delta.configs_changed:  # One came, or unclean elections are allowed now.
@@ -195,14 +198,20 @@ class ActiveController:
     def _decide_heartbeat(
         self, image: MetadataImage, request: api.BrokerHeartbeatRequest
     ) -> Decision[api.BrokerHeartbeatResponse]:
-        self._sessions.on_heartbeat(image, request, self._now_ms())
+        if self._sessions.on_heartbeat(image, request, self._now_ms()):
+            self._election_due.set()  # What it says of its disks may be all that a partition waits for.
         return decide_heartbeat(image, request, self._sessions, static_configs=self._static_configs)
 
     # -- what administrators ask for ---------------------------------------------------------------------------------
 
     async def elect_leaders(self, request: api.ElectLeadersRequest) -> api.ElectLeadersResponse:
         return await self._runtime.submit(
-            lambda image: decide_elect_leaders(image, request, static_configs=self._static_configs)
+            lambda image: decide_elect_leaders(
+                image,
+                request,
+                static_configs=self._static_configs,
+                offline_directories=self._sessions.offline_directories(image),
+            )
         )
 
     async def alter_reassignments(
@@ -274,7 +283,10 @@ class ActiveController:
 
     def _decide_elect(self, image: MetadataImage, compared: ComparedLogs) -> Decision[int]:
         return decide_elect_where_leaderless(
-            image, static_configs=self._static_configs, log_ends=compared.valid_in(image)
+            image,
+            static_configs=self._static_configs,
+            log_ends=compared.valid_in(image),
+            offline_directories=self._sessions.offline_directories(image),
         )
 
     async def _elect_when_due(self) -> None:

@@ -49,7 +49,7 @@ async def find_cluster_id(peers: Peers, servers: Mapping[NodeId, Address]) -> st
     while True:
         for node_id, (host, port) in servers.items():
             try:
-                return await _ask_cluster_id(peers, node_id)
+                return await ask_cluster_id(peers, node_id)
             except ApiError as error:
                 if not has_complained:
                     logger.warning(
@@ -59,7 +59,7 @@ async def find_cluster_id(peers: Peers, servers: Mapping[NodeId, Address]) -> st
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _ask_cluster_id(peers: Peers, node_id: NodeId) -> str:
+async def ask_cluster_id(peers: Peers, node_id: NodeId) -> str:
     response = await peers.ask(
         node_id, ApiKey.DESCRIBE_CLUSTER, 1, api.DescribeClusterRequest(), timeout_seconds=ANSWER_SECONDS_MAX
     )

@@ -165,11 +165,12 @@ class Compaction:
     async def _compact(self, due: _Due) -> None:
         partition = due.partition
         cleaner = self._idle.pop() if self._idle else self._new_cleaner()
+        cut_record_count = partition.storage.cut_record_count
         try:
             job = await self._job(due)
             async with aclosing(cleaner.clean(job)) as results:
                 async for result in results:
-                    if not await self._take(partition, result):
+                    if not await self._take(partition, result, cut_record_count):
                         return
         except Exception as error:
             self._put_off(partition, error)
@@ -192,12 +193,12 @@ class Compaction:
             bytes_per_second_max=self._number("log.cleaner.io.max.bytes.per.second") / thread_count,
         )
 
-    async def _take(self, partition: Partition, result: CleaningResult) -> bool:
+    async def _take(self, partition: Partition, result: CleaningResult, cut_record_count: int) -> bool:
         """False: the rest of the pass is of no use. In a task of its own: half a swap must not stay behind."""
         if isinstance(result, CleanedSegment):
             swap = partition.storage.tasks.spawn(partition.swap_in(result), name="swap")
             return await asyncio.shield(swap)
-        await partition.note_cleaned(result.cleaned_end_offset)
+        await partition.note_cleaned(result.cleaned_end_offset, cut_record_count=cut_record_count)
         logger.info(
             "%s: compacted up to offset %d, %d bytes read, %d written",
             partition.topic_partition, result.cleaned_end_offset, result.read_bytes, result.written_bytes,

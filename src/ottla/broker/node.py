@@ -180,16 +180,21 @@ class Node:
     async def wait_registered(self) -> None:
         """Until the image has this broker as it registered: roles from before are not ours, whatever our logs have lost."""
         while True:
-            me = self.image.brokers.get(self.node_id)
-            if me is not None and me.epoch == self.lifecycle.broker_epoch:
+            if self._is_registered:
                 return
             await asyncio.sleep(CATCH_UP_LOOK_SECONDS)
+
+    @property
+    def _is_registered(self) -> bool:
+        me = self.image.brokers.get(self.node_id)
+        return me is not None and me.epoch == self.lifecycle.broker_epoch
 
     async def load(self) -> None:
         """Opens the partitions that the image gives this broker; from here on they follow it."""
         self._is_following = self._applying = True
         self._applied_offset = self.image.offset
-        await self.partitions.load(self.image, broker_layers(self.image, self.settings, self.node_id))
+        layers = broker_layers(self.image, self.settings, self.node_id)
+        await self.partitions.load(self.image, layers, is_current=self._is_registered)
         self.replication.start()
         self.coordinators.follow()
         await self._apply_deltas()

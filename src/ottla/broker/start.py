@@ -6,15 +6,16 @@ registration, then the partitions. Close: no flush is under way any more, logs f
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import join
 from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.owned_tasks import OwnedTasks
-from ottla.base.types import NodeId
+from ottla.base.types import NO_NODE, NodeId
 from ottla.broker.bootstrap_servers import SETTING as BOOTSTRAP_SETTING
-from ottla.broker.bootstrap_servers import Address, BadAddress, bootstrap_servers, find_cluster_id
+from ottla.broker.bootstrap_servers import Address, BadAddress, ask_cluster_id, bootstrap_servers, find_cluster_id
 from ottla.broker.dispatch import APIS
 from ottla.broker.node import AddressOf, Node, World
 from ottla.broker.peers import Loopback, Nobody
@@ -178,7 +179,12 @@ async def start_node(opened: OpenNode) -> None:
         opened.tasks.spawn(opened.membership.settle(), name="join the quorum")
         await node.lifecycle.register()
     except ApiError as error:
-        raise StartRefused(_refusal_text(error, node.image)) from error
+        text = _refusal_text(error, node.image)
+        if node.quorum.leader_id == NO_NODE and error.code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            text = await _wrong_cluster_text(opened)
+        await opened.tasks.cancel()
+        await node.quorum.close()
+        raise StartRefused(text) from error
     if node.lifecycle.is_broker:
         await node.wait_registered()
         await node.load()
@@ -197,6 +203,22 @@ def _tell_settings_without_effect(node: Node) -> None:
     is_about_to_count = node.is_active_controller and cluster is None
     if text is not None and not is_about_to_count:
         logger.warning(text)
+
+
+async def _wrong_cluster_text(opened: OpenNode) -> str:
+    node = opened.node
+    voters = [node_id for node_id in node.quorum.foreign_ids if node_id >= 0]
+    who = f"the nodes {', '.join(map(str, voters))}" if voters else f"the nodes of {BOOTSTRAP_SETTING}"
+    theirs = "another"
+    for node_id in voters or node.quorum.foreign_ids:
+        with suppress(ApiError):
+            theirs = await ask_cluster_id(node.peers, node_id)
+            break
+    return (
+        f"{who} answer INCONSISTENT_CLUSTER_ID: their cluster is {theirs}, and {opened.directories[0].path} belongs to "
+        f"cluster {node.cluster_id}. Set log.dirs to the directory of this node in their cluster, or "
+        f"{BOOTSTRAP_SETTING} to nodes of its own; with an empty directory it joins them as a new node"
+    )
 
 
 def _refusal_text(error: ApiError, image: MetadataImage) -> str:

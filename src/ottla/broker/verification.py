@@ -1,7 +1,8 @@
 """Before a partition opens a transaction its coordinator is asked, so that no transaction hangs (KIP-890).
 
-A producer's first batch of a transaction waits for that answer; whatever the producer sends behind it waits for its turn,
-so that the order of a connection is kept. Producers that speak transaction.version 2 do not announce their partitions:
+A producer's first batch of a transaction waits for that answer, and whatever the producer sends behind it until it is
+appended; what goes on with an open transaction only waits until those before it are in line, so that the order of a
+connection is kept. Producers that speak transaction.version 2 do not announce their partitions:
 the question adds them. Those of version 1 have announced them: the question only verifies. Questions of one turn of the
 loop about one producer go out as one request.
 
@@ -53,7 +54,8 @@ class Verification:
         self._node = node
         self._tasks = OwnedTasks()
         self._questions: dict[TransactionalProducer, _Question] = {}
-        self._last_appends: dict[tuple[TopicPartition, ProducerId], asyncio.Task[AppendResult]] = {}
+        # Of the last batch that had to wait, until it is appended: done once its producer's next one may take its place.
+        self._last_places: dict[tuple[TopicPartition, ProducerId], asyncio.Future[None]] = {}
 
     async def close(self) -> None:
         """Nothing is appended after it."""
@@ -69,25 +71,29 @@ class Verification:
         if len(batch) < HEADER_BYTES:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition}: a batch of {len(batch)} bytes")
         producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
-        place = (partition.topic_partition, producer_id)
-        before = self._last_appends.get(place)
-        if before is None and partition.is_in_transaction(producer_id, epoch):
+        key = (partition.topic_partition, producer_id)
+        before = self._last_places.get(key)
+        if (before is None or before.done()) and partition.is_in_transaction(producer_id, epoch):
             return partition.begin_append(batch)
         producer = TransactionalProducer(transactional_id, ProducerIdentity(producer_id, epoch), adds_partitions)
         # Each epoch of version 2 is one transaction, which begins with sequence 0.
         guard = partition.guards.enter(producer_id, epoch, 0 if adds_partitions else sequence)
-        append = self._append_when_verified(before, partition, batch, producer, guard, sequence)
-        task = self._last_appends[place] = self._tasks.spawn(append, name=f"verify {partition.topic_partition}")
-        task.add_done_callback(lambda done: self._on_appended(place, done))
+        place = self._last_places[key] = asyncio.get_running_loop().create_future()
+        append = self._append_when_verified(before, place, partition, batch, producer, guard, sequence)
+        task = self._tasks.spawn(append, name=f"verify {partition.topic_partition}")
+        task.add_done_callback(lambda _: self._on_appended(key, place))
         return task
 
-    def _on_appended(self, place: tuple[TopicPartition, ProducerId], done: "asyncio.Task[AppendResult]") -> None:
-        if self._last_appends.get(place) is done:
-            del self._last_appends[place]
+    def _on_appended(self, key: tuple[TopicPartition, ProducerId], place: "asyncio.Future[None]") -> None:
+        if not place.done():
+            place.set_result(None)
+        if self._last_places.get(key) is place:
+            del self._last_places[key]
 
     async def _append_when_verified(
         self,
-        before: "asyncio.Task[AppendResult] | None",
+        before: "asyncio.Future[None] | None",
+        place: "asyncio.Future[None]",
         partition: Partition,
         batch: memoryview,
         producer: TransactionalProducer,
@@ -97,13 +103,16 @@ class Verification:
         if before is not None:
             await asyncio.wait((before,))
         producer_id, epoch = producer.identity
-        if not partition.is_in_transaction(producer_id, epoch):
+        if partition.is_in_transaction(producer_id, epoch):
+            # The log knows the producer, and with it the sequence that must come next: nobody needs to wait for this one.
+            place.set_result(None)
+        else:
             await self.verify(partition.topic_partition, producer)
             partition.guards.check(
                 guard, producer_id, sequence, partition.log.producer_state.producers.get(producer_id)
             )
         result = await partition.append(batch)
-        if self._last_appends.get((partition.topic_partition, producer_id)) is asyncio.current_task():
+        if self._last_places.get((partition.topic_partition, producer_id)) is place:
             partition.guards.leave(guard, producer_id)  # Those behind it have entered with the same one, and need it.
         return result
 

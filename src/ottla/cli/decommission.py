@@ -27,6 +27,7 @@ from ottla.cli.options import DEFAULT_SERVERS, AsJson, Properties, Servers, conn
 from ottla.cli.output import counted, done, print_json, say
 from ottla.cli.plan_view import show_plan
 from ottla.cli.reassign import Throttle
+from ottla.cli.throttle import remove_throttles
 from ottla.client.admin import Admin
 from ottla.client.cluster_states import QuorumReplica, QuorumState
 
@@ -91,6 +92,7 @@ def move_off(admin: Admin, broker: NodeId, *, throttle_bytes: int | None, ask: b
     """Until it holds nothing: a topic may be created while others move. How many partitions were moved."""
     moved = 0
     while True:
+        give_up_moves_to(admin, broker)
         if under_way := {where: each.target for where, each in admin.list_reassignments().items()}:
             say(f"{counted(len(under_way), 'partition')} on the move already: waiting for them")
             wait_moved(admin, under_way)
@@ -105,6 +107,16 @@ def move_off(admin: Admin, broker: NodeId, *, throttle_bytes: int | None, ask: b
             ask = False
         carry_out(admin, plan.assignment, throttle_bytes=throttle_bytes, wait=True)
         moved += len(plan.moves)
+
+
+def give_up_moves_to(admin: Admin, broker: NodeId) -> None:
+    """They would wait for ever for one that is dead, and move what leaves again at once from one that is not."""
+    given_up = [where for where, each in admin.list_reassignments().items() if broker in each.adding]
+    if given_up:
+        admin.alter_reassignments(dict.fromkeys(given_up))
+        if not admin.list_reassignments():
+            remove_throttles(admin)
+        say(f"{counted(len(given_up), 'move')} to broker {broker} given up: {listed(given_up)}")
 
 
 def leaving_plan(admin: Admin, broker: NodeId) -> Plan:

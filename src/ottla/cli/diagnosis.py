@@ -2,18 +2,19 @@
 
 The three incidents that wake people up come first (a full disk, a hot partition, a stuck group), then what makes the next
 one worse: partitions without enough replicas, brokers that are down, a quorum that cannot lose anybody, addresses that
-clients cannot reach, throttles that somebody forgot.
+clients cannot reach, moves that wait for a dead broker, throttles that somebody forgot.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ottla.base.types import TopicPartition
+from ottla.base.types import NodeId, TopicPartition
 from ottla.cli.cluster_state import listed
 from ottla.cli.evidence import Evidence, HotPartition, Stall, StalledGroup
 from ottla.cli.group_view import duration_text
+from ottla.cli.moving import moves_to_brokers_down
 from ottla.cli.output import counted, size_text
 from ottla.client.cluster_states import LogDirectory
 
@@ -48,6 +49,7 @@ def diagnose(evidence: Evidence, *, stuck_after_s: float) -> list[Finding]:
         *broker_findings(evidence),
         *quorum_findings(evidence),
         *listener_findings(evidence),
+        *move_findings(evidence),
         *throttle_findings(evidence),
     ]
     return sorted(found, key=lambda finding: finding.severity is not Severity.CRITICAL)
@@ -200,22 +202,51 @@ def stuck_fix(group: StalledGroup, worst: Stall) -> tuple[str, ...]:
 
 
 def offline_finding(evidence: Evidence, offline: Sequence[TopicPartition], down: str) -> Finding:
-    """Who was in sync when it went down has everything: that is whom to start."""
+    """Who was in sync when it went down has everything: that is whom to start, unless its disk was replaced."""
     last = sorted({node for where in offline for node in evidence.last_in_sync.get(where, ())})
     holders = (f"in sync when they went down: {listed(last)}",) if last else ()
-    named = f" ({listed(last)})" if last else ": `ottla topic describe TOPIC` names them"
-    topic = offline[0].topic
+    replaced = nodes_with_partitions(evidence.replaced_disks)
     return Finding(
         kind="offline-partitions",
         severity=Severity.CRITICAL,
         what=f"{counted(len(offline), 'partition')} offline: neither read nor written",
-        evidence=(listed(offline), down, *holders),
-        fix=(
-            f"start the brokers that have the in-sync replicas{named}",
-            "only if they are lost for good, and with them their last records: "
-            f"`ottla topic config {topic} --set unclean.leader.election.enable=true`",
+        evidence=(
+            listed(offline),
+            down,
+            *holders,
+            *(
+                f"broker {node} runs, but its disk was replaced: its copies of {listed(partitions)} are gone"
+                for node, partitions in replaced.items()
+            ),
         ),
+        fix=offline_fix(evidence, offline, last, list(replaced)),
     )
+
+
+def offline_fix(
+    evidence: Evidence, offline: Sequence[TopicPartition], last: Sequence[NodeId], replaced: Sequence[NodeId]
+) -> tuple[str, ...]:
+    startable = [node for node in last if node not in replaced]
+    ways = []
+    if any(where not in evidence.replaced_disks for where in offline) or startable:
+        named = f" ({listed(startable)})" if startable else ": `ottla topic describe TOPIC` names them"
+        ways.append(f"start the brokers that have the in-sync replicas{named}")
+    if replaced:
+        named = ", ".join(f"broker {node}" for node in replaced)
+        ways.append(f"if the old disk is still there, restart {named} with it: it has everything")
+    loss = "the last records, or all of them where no older copy is left" if replaced else "their last records"
+    ways.append(
+        f"only if they are lost for good, and with them {loss}: "
+        f"`ottla topic config {offline[0].topic} --set unclean.leader.election.enable=true`"
+    )
+    return tuple(ways)
+
+
+def nodes_with_partitions(
+    partitions: Mapping[TopicPartition, Sequence[NodeId]],
+) -> dict[NodeId, list[TopicPartition]]:
+    nodes = sorted({node for each in partitions.values() for node in each})
+    return {node: sorted(where for where, each in partitions.items() if node in each) for node in nodes}
 
 
 def partition_findings(evidence: Evidence) -> Iterator[Finding]:
@@ -310,6 +341,26 @@ def listener_findings(evidence: Evidence) -> Iterator[Finding]:
                 evidence=(f"it advertises {address}, {trouble}",),
                 fix=fix,
             )
+
+
+def move_findings(evidence: Evidence) -> Iterator[Finding]:
+    state = evidence.state
+    running = {broker.id for broker in state.brokers if not broker.is_fenced}
+    waited_for = moves_to_brokers_down(state.reassignments, running)
+    if waited_for:
+        moves = {where for partitions in waited_for.values() for where in partitions}
+        yield Finding(
+            kind="stuck-move",
+            severity=Severity.WARNING,
+            what=f"moves of {counted(len(moves), 'partition')} wait for a broker that is down",
+            evidence=tuple(f"to broker {node}: {listed(partitions)}" for node, partitions in waited_for.items()),
+            fix=(
+                "start it again",
+                "if it is gone for good, give these moves up and let it go: "
+                + ", ".join(f"`ottla cluster decommission {node}`" for node in waited_for),
+                "give up everything that is on the move: `ottla cluster reassign cancel --all`",
+            ),
+        )
 
 
 def throttle_findings(evidence: Evidence) -> Iterator[Finding]:

@@ -83,6 +83,8 @@ class Evidence:
     throttled_topics: tuple[str, ...]
     last_in_sync: Mapping[TopicPartition, tuple[NodeId, ...]] = field(default_factory=dict)
     """Of partitions without a leader: who has everything that was committed."""
+    replaced_disks: Mapping[TopicPartition, tuple[NodeId, ...]] = field(default_factory=dict)
+    """Those of them that run, with another disk than their copy was on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,7 @@ def gather(connection: Connection, sample_s: float, *, sleep: Callable[[float], 
     second = look(admin)
     seconds = time.monotonic() - started
     state = cluster_state(admin)
+    described = describe_partitions(connection, state.offline)
     rates = growth_rates(largest_copies(first.directories), largest_copies(second.directories), seconds)
     return Evidence(
         seconds=seconds,
@@ -118,27 +121,57 @@ def gather(connection: Connection, sample_s: float, *, sleep: Callable[[float], 
         unreachable=unreachable_brokers(state.brokers),
         bootstrap_hosts=tuple(address.host for address in connection.addresses),
         throttled_topics=() if state.reassignments else tuple(throttled_topics(admin)),
-        last_in_sync=last_in_sync(connection, state.offline),
+        last_in_sync=last_in_sync(described, state.offline),
+        replaced_disks=replaced_disks(described, state, second.directories),
     )
 
 
-def last_in_sync(
+def describe_partitions(
     connection: Connection, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, tuple[NodeId, ...]]:
-    """In sync or eligible to lead (KIP-966), else the last that were; empty where brokers cannot tell."""
-    if not partitions:
-        return {}
+) -> api.DescribeTopicPartitionsResponse:
+    """Of their topics; empty where brokers cannot tell."""
     kind = api.DescribeTopicPartitionsRequest
     topics = sorted({each.topic for each in partitions})
     request = kind(topics=[kind.TopicRequest(name=topic) for topic in topics], response_partition_limit=PARTITIONS_MAX)
+    if topics:
+        with connection.cluster() as cluster, suppress(ClientError):
+            return cluster.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, api.DescribeTopicPartitionsResponse)
+    return api.DescribeTopicPartitionsResponse()
+
+
+def last_in_sync(
+    described: api.DescribeTopicPartitionsResponse, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, tuple[NodeId, ...]]:
+    """In sync or eligible to lead (KIP-966), else the last that were."""
     found = {}
-    with connection.cluster() as cluster, suppress(ClientError):
-        answer = cluster.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request, api.DescribeTopicPartitionsResponse)
-        for topic in answer.topics:
-            for each in topic.partitions:
-                holders = {*each.isr_nodes, *(each.eligible_leader_replicas or ())} or {*(each.last_known_elr or ())}
-                found[TopicPartition(topic.name or "", each.partition_index)] = tuple(sorted(holders))
+    for topic in described.topics:
+        for each in topic.partitions:
+            holders = {*each.isr_nodes, *(each.eligible_leader_replicas or ())} or {*(each.last_known_elr or ())}
+            found[TopicPartition(topic.name or "", each.partition_index)] = tuple(sorted(holders))
     return {where: found[where] for where in partitions if found.get(where)}
+
+
+def replaced_disks(
+    described: api.DescribeTopicPartitionsResponse,
+    state: ClusterState,
+    directories: Mapping[NodeId, Sequence[LogDirectory]],
+) -> dict[TopicPartition, tuple[NodeId, ...]]:
+    """Who had everything and runs, but has no directory of the copy: neither among its own nor among those that failed."""
+    sound = {
+        broker.id
+        for broker in state.brokers
+        if not broker.is_fenced and all(one.error is None for one in directories.get(broker.id, ()))
+    }
+    offline = {
+        TopicPartition(topic.name or "", each.partition_index): sound.intersection(each.offline_replicas)
+        for topic in described.topics
+        for each in topic.partitions
+    }
+    found = {
+        where: tuple(node for node in holders if node in offline[where])
+        for where, holders in last_in_sync(described, state.offline).items()
+    }
+    return {where: nodes for where, nodes in found.items() if nodes}
 
 
 def look(admin: Admin) -> Look:

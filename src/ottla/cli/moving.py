@@ -5,16 +5,18 @@ whoever was interrupted calls `carry_out` again with the same assignment, or `fi
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.text import Text
 
 from ottla.base.types import NodeId, TopicPartition
 from ottla.cli.balancing.model import Assignment, Replicas
 from ottla.cli.cluster_model import largest_copies
+from ottla.cli.cluster_state import listed
 from ottla.cli.output import counted, say, size_text, stderr
 from ottla.cli.throttle import Copying, copying_of, copying_under_way, remove_throttles, set_throttles
 from ottla.client.admin import Admin
@@ -25,6 +27,7 @@ from ottla.client.topics import PartitionInfo
 POLL_S: Final = 0.5
 LINE_INTERVAL_S: Final = 10.0
 ELECTION_S_MAX: Final = 10.0
+STALLED_S: Final = 60.0  # A broker that is restarted is back by then, as a rule.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,8 @@ class Headway:
 
 class Watcher(Protocol):
     def observe(self, headway: Headway) -> None: ...
+
+    def tell(self, text: str) -> None: ...
 
 
 def carry_out(admin: Admin, assignment: Assignment, *, throttle_bytes: int | None, wait: bool) -> None:
@@ -107,9 +112,13 @@ def outcome_of(
 
 
 def wait_moved(admin: Admin, assignment: Assignment) -> None:
+    stalled = StalledMoves()
     with watching(admin, assignment) as watcher:
         while under_way := moving_of(admin, assignment):
             watcher.observe(headway_of(under_way, admin.describe_log_directories()))
+            running = {broker.id for broker in admin.describe_members().brokers if not broker.is_fenced}
+            if text := stalled.told_at(time.monotonic(), under_way, running):
+                watcher.tell(text)
             time.sleep(POLL_S)
         watcher.observe(Headway(partitions_left=0, bytes_left=0))
 
@@ -129,6 +138,38 @@ def headway_of(
             copied = sum(directory.sizes.get(where, 0) for directory in directories.get(node, ()))
             bytes_left += max(0, wholes.get(where, 0) - copied)
     return Headway(partitions_left=len(under_way), bytes_left=bytes_left)
+
+
+class StalledMoves:
+    """Tells, once in a while, of moves that wait for brokers which have been down for long: nothing else would."""
+
+    def __init__(self) -> None:
+        self._down_since: dict[NodeId, float] = {}
+        self._told_at = -STALLED_S
+
+    def told_at(
+        self, now_s: float, under_way: Mapping[TopicPartition, Reassignment], running: Collection[NodeId]
+    ) -> str | None:
+        waited_for = moves_to_brokers_down(under_way, running)
+        self._down_since = {node: self._down_since.get(node, now_s) for node in waited_for}
+        stalled = [node for node, since_s in self._down_since.items() if now_s - since_s >= STALLED_S]
+        if not stalled or now_s - self._told_at < STALLED_S:
+            return None
+        self._told_at = now_s
+        return "\n".join(
+            f"broker {node} is down, and {listed(waited_for[node])} cannot be moved to it: start it; if it is gone for "
+            f"good, `ottla cluster decommission {node}` gives these moves up and lets it go "
+            "(`ottla cluster reassign cancel --all` gives up all moves)"
+            for node in stalled
+        )
+
+
+def moves_to_brokers_down(
+    under_way: Mapping[TopicPartition, Reassignment], running: Collection[NodeId]
+) -> dict[NodeId, list[TopicPartition]]:
+    """By the broker that they wait for."""
+    down = sorted({node for each in under_way.values() for node in each.adding if node not in running})
+    return {node: sorted(where for where, each in under_way.items() if node in each.adding) for node in down}
 
 
 def finish(admin: Admin, assignment: Assignment) -> list[str]:
@@ -189,6 +230,9 @@ class Bar:
             completed=self._total_bytes - headway.bytes_left,
         )
 
+    def tell(self, text: str) -> None:
+        self._bar.console.print(Text(text), soft_wrap=True)
+
 
 class Lines:
     def __init__(self) -> None:
@@ -198,6 +242,9 @@ class Lines:
         if headway.partitions_left and time.monotonic() - self._told_at >= LINE_INTERVAL_S:
             self._told_at = time.monotonic()
             say(f"{counted(headway.partitions_left, 'partition')} and {size_text(headway.bytes_left)} left to copy")
+
+    def tell(self, text: str) -> None:
+        say(text)
 
 
 def copying_now(admin: Admin) -> dict[TopicPartition, Copying]:

@@ -2,11 +2,12 @@
 
 `open` refuses a directory of another cluster or node and takes the clean-shutdown marker; `open_partition` is then
 called for each partition found, in workers as many as the caller likes. Checkpoints are written from time to time and
-at a clean `close`, which ends with the marker. Everything here blocks.
+at a clean `close`, which ends with the marker. They go by the partition's name, and a name may be given again: what they
+say of a former partition is gone (`forget_absent`) before a new one of its name is made. Everything here blocks.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from posixpath import join
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from ottla.log.config import LogConfig
 from ottla.log.handles import HandleCache
 from ottla.log.meta_properties import MetaProperties, WrongDirectory
 from ottla.log.partition_log import PartitionLog
+from ottla.log.partition_metadata import read_topic_id
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +97,20 @@ class LogDirectory:
                 found.append(topic_partition)
         return sorted(found)
 
+    def find_strays(self) -> list[str]:
+        """The names of directories that were set aside, now or by a former start."""
+        return [name for name in self._disk.list(self.path) if name.endswith(file_names.STRAY_DIRECTORY)]
+
+    def topic_id_of(self, topic_partition: TopicPartition) -> TopicId | None:
+        """Of a partition on disk, whatever its name says; `None` where that cannot be read."""
+        try:
+            return read_topic_id(self._disk, self._path_of(topic_partition))
+        except (OSError, ValueError):
+            return None
+
+    def _path_of(self, topic_partition: TopicPartition) -> str:
+        return join(self.path, str(topic_partition))
+
     def open_partition(
         self,
         topic_partition: TopicPartition,
@@ -107,7 +123,7 @@ class LogDirectory:
         recovery_point = self._recovery_points.get(topic_partition, 0)
         log = PartitionLog.open(
             self._disk,
-            join(self.path, str(topic_partition)),
+            self._path_of(topic_partition),
             topic_partition,
             config,
             now_ms,
@@ -120,6 +136,7 @@ class LogDirectory:
         if log.recovery_point < recovery_point:
             # A truncation came before the crash, or data is lost. What is appended now was never synced up to there.
             self.write_recovery_point(log)
+        self.cut_cleaned_end(log)
         return log
 
     def rename_deleted(self, log: PartitionLog, unique: str) -> str:
@@ -127,11 +144,42 @@ class LogDirectory:
         log.close(clean=False)
         target = join(self.path, file_names.deleted_directory_name(log.topic_partition, unique))
         self._disk.rename(log.directory, target)
-        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
-            offsets.pop(log.topic_partition, None)
-        if self.cleaned_ends.pop(log.topic_partition, None) is not None:
-            self._write_cleaned_ends()  # At once: a topic of the same name begins dirty.
+        # At once, as nothing else takes it out; the other checkpoints are written anew from the logs that there are.
+        self.cleaned_ends = self._without({log.topic_partition}, OffsetCheckpoint.CLEANER, self.cleaned_ends)
         return target
+
+    def set_aside(self, topic_partition: TopicPartition, unique: str) -> str:
+        """Keeps a directory that is of no partition of this node under a name that is in nobody's way; returns that."""
+        name = file_names.stray_directory_name(topic_partition, unique)
+        self._disk.rename(self._path_of(topic_partition), join(self.path, name))
+        self._disk.sync_directory(self.path)  # Else a crash might give the name back after it was taken anew.
+        self.forget_absent([topic_partition])
+        return name
+
+    def forget_absent(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Drops what the checkpoints say of partitions that have no directory.
+
+        A log start or a recovery point of a former topic would cost a new one of its name records after a crash.
+        """
+        known = (self._recovery_points, self._log_starts, self.high_watermarks, self.cleaned_ends)
+        absent = {
+            one
+            for one in topic_partitions
+            if any(one in offsets for offsets in known) and not self._disk.exists(self._path_of(one))
+        }
+        self._recovery_points = self._without(absent, OffsetCheckpoint.RECOVERY_POINT, self._recovery_points)
+        self._log_starts = self._without(absent, OffsetCheckpoint.LOG_START, self._log_starts)
+        self.high_watermarks = self._without(absent, OffsetCheckpoint.REPLICATION, self.high_watermarks)
+        self.cleaned_ends = self._without(absent, OffsetCheckpoint.CLEANER, self.cleaned_ends)
+
+    def _without(
+        self, absent: Set[TopicPartition], which: OffsetCheckpoint, offsets: dict[TopicPartition, Offset]
+    ) -> dict[TopicPartition, Offset]:
+        if absent.isdisjoint(offsets):
+            return offsets
+        kept = {place: offset for place, offset in offsets.items() if place not in absent}
+        write_offsets(self._disk, self.path, which, kept)
+        return kept
 
     def remove_deleted(self, path: str) -> None:
         self._disk.remove_tree(path)
@@ -162,11 +210,13 @@ class LogDirectory:
 
     def write_cleaned_end(self, topic_partition: TopicPartition, offset: Offset) -> None:
         """How far compaction has come in a log: below it every key occurs once."""
-        self.cleaned_ends[topic_partition] = offset
-        self._write_cleaned_ends()
-
-    def _write_cleaned_ends(self) -> None:
+        self.cleaned_ends = {**self.cleaned_ends, topic_partition: offset}
         write_offsets(self._disk, self.path, OffsetCheckpoint.CLEANER, self.cleaned_ends)
+
+    def cut_cleaned_end(self, log: PartitionLog) -> None:
+        """Before a log that was cut is appended to: what comes after its end was never cleaned."""
+        if self.cleaned_ends.get(log.topic_partition, 0) > log.log_end_offset:
+            self.write_cleaned_end(log.topic_partition, log.log_end_offset)
 
     def close(self, logs: Iterable[PartitionLog], *, broker_epoch: int) -> None:
         """A clean shutdown: logs first, then their checkpoints, the marker last."""

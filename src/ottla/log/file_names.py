@@ -48,5 +48,14 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: str) -> str:
     """Where a deleted partition waits for its removal; `unique` keeps a recreated topic's second deletion apart."""
-    suffix = f"-{topic_partition.partition}.{unique}{DELETED_DIRECTORY}"
+    return _name_besides(topic_partition, unique, DELETED_DIRECTORY)
+
+
+def stray_directory_name(topic_partition: TopicPartition, unique: str) -> str:
+    """Where a directory is kept that is of no partition of this node; `unique` as above."""
+    return _name_besides(topic_partition, unique, STRAY_DIRECTORY)
+
+
+def _name_besides(topic_partition: TopicPartition, unique: str, ending: str) -> str:
+    suffix = f"-{topic_partition.partition}.{unique}{ending}"
     return topic_partition.topic[: _DIRECTORY_NAME_MAX - len(suffix)] + suffix

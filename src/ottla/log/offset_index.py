@@ -88,6 +88,12 @@ class OffsetIndex:
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._relative_offsets, self._positions, strict=True))
 
+    def entries_before(self, position: int, count_max: int) -> list[tuple[int, int]]:
+        """The last ones of them."""
+        end = bisect_left(self._positions, position)
+        start = max(end - count_max, 0)
+        return list(zip(self._relative_offsets[start:end], self._positions[start:end], strict=True))
+
 
 def _is_growing(values: "array[int]") -> bool:
     """Only the ends are compared, as Kafka does: a whole scan would cost more than the rebuild it prevents."""

@@ -82,7 +82,11 @@ class PartitionLog(AppendableLog):
         )
         log = cls(disk, directory, topic_partition, config, handles, loaded, now_ms=now_ms)
         if topic_id is not None:
-            log.assign_topic_id(topic_id)
+            try:
+                log.assign_topic_id(topic_id)
+            except ApiError:
+                log.close(clean=False)
+                raise
         if log.log_end_offset - log.recovery_point >= config.flush_messages:
             log.flush(now_ms=now_ms)  # What recovery read back may be in the page cache alone.
         return log

@@ -1,9 +1,9 @@
 """The `.snapshot` files: producer state as of an offset, the one in the file's name.
 
 Kafka's format 1: version int16, CRC-32C uint32 of all that follows, count int32, then 46 bytes a producer. Only the
-last batch of each survives, so a retry of an older one is refused after a restart, as Kafka does. A snapshot is written
-at every roll and at a clean close, and goes with its segment; one that does not check out is worth nothing and is
-replaced by an older one and a longer replay.
+last batch of each is in it; those before are looked for in the log (log/producer_tail.py). A snapshot is written at every
+roll and at a clean close, and goes with its segment; one that does not check out is worth nothing and is replaced by an
+older one and a longer replay.
 """
 
 import struct

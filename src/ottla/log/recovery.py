@@ -7,7 +7,7 @@ point was synced and is never cut for a bad checksum: it is named, and followers
 """
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from posixpath import join
 
@@ -21,10 +21,11 @@ from ottla.log.deletion import remove_files
 from ottla.log.epoch_cache import EpochCache
 from ottla.log.handles import HandleCache
 from ottla.log.interrupted import settle_interrupted
-from ottla.log.offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX, OffsetIndex
+from ottla.log.offset_index import RELATIVE_OFFSET_MAX
 from ottla.log.partition_metadata import read_topic_id
 from ottla.log.producer_replay import apply_batch, replay_file
 from ottla.log.producer_state import ProducerState
+from ottla.log.producer_tail import recall_batches
 from ottla.log.segment import Segment
 from ottla.log.snapshot_files import SnapshotFiles
 
@@ -62,11 +63,11 @@ def load(loading: Loading, *, is_clean: bool, recovery_point: Offset, log_start_
     names = settle_interrupted(loading.disk, loading.directory)
     segments, snapshots = _segments_and_snapshots(loading, names)
     epochs = _load_epochs(loading, names, segments)
-    log_end_offset = _clean_end(loading, segments, names) if is_clean and segments else None
+    log_end_offset = _clean_end(loading, segments) if is_clean and segments else None
     if log_end_offset is not None:
         producer_state = rebuild_producers(loading, segments, snapshots, log_end_offset)
     elif segments:
-        log_end_offset, producer_state = _recover(loading, segments, snapshots, epochs, recovery_point, names)
+        log_end_offset, producer_state = _recover(loading, segments, snapshots, epochs, recovery_point)
     if log_end_offset is None or log_end_offset < log_start_offset:
         is_clean = False
         segments, log_end_offset, producer_state = _start_over(loading, segments, snapshots, epochs, log_start_offset)
@@ -94,7 +95,7 @@ def rebuild_producers(
     snapshots: SnapshotFiles,
     up_to_offset: Offset,
 ) -> ProducerState:
-    """The producers as of an offset: the newest snapshot before it and the batches since.
+    """The producers as of an offset: the newest snapshot before it, the last batches before that, and those since.
 
     A snapshot from before the first segment is of no use: what came between is gone, and an outdated sequence would
     refuse a producer where no state would accept it.
@@ -103,6 +104,10 @@ def rebuild_producers(
     first_offset = segments[0].base_offset
     if from_offset is None or from_offset < first_offset:
         from_offset, state = first_offset, ProducerState()
+    if state.producers and (earlier := segments[: bisect_left(segments, from_offset, key=_base_offset)]):
+        last = earlier[-1]
+        # Without a look-up where it can be spared: it would read the whole index.
+        recall_batches(state, earlier, last.size if from_offset == up_to_offset else last.position_of(from_offset))
     first = bisect_right(segments, from_offset, key=_base_offset) - 1
     for segment in segments[first:]:
         if from_offset >= up_to_offset or segment.base_offset >= up_to_offset:
@@ -166,13 +171,13 @@ def _load_epochs(loading: Loading, names: dict[str, int], segments: list[Segment
     return epochs
 
 
-def _clean_end(loading: Loading, segments: list[Segment], names: dict[str, int]) -> Offset | None:
+def _clean_end(loading: Loading, segments: list[Segment]) -> Offset | None:
     """The end of a log that was closed cleanly; `None` if it looks otherwise after all."""
     active = segments[-1]
     if active.size == 0:
-        is_ours = len(segments) == 1 or _begins_at_end_of(loading, segments[-2], active, names)
+        is_ours = len(segments) == 1 or _begins_at_end_of(segments[-2], active)
         return active.base_offset if is_ours else None
-    end_offset = _tail_end(loading, active, names)
+    end_offset = _tail_end(active)
     if end_offset is None:
         logger.warning("%s does not end with a whole batch in spite of a clean shutdown", active.path(file_names.LOG))
         return None
@@ -181,35 +186,20 @@ def _clean_end(loading: Loading, segments: list[Segment], names: dict[str, int])
     return end_offset
 
 
-def _begins_at_end_of(loading: Loading, before: Segment, segment: Segment, names: dict[str, int]) -> bool:
+def _begins_at_end_of(before: Segment, segment: Segment) -> bool:
     """Whether an empty segment belongs where it is: a roll that failed may have left it in front of later appends."""
-    return segment.size > 0 or _tail_end(loading, before, names) == segment.base_offset
+    return segment.size > 0 or _tail_end(before) == segment.base_offset
 
 
-def _tail_end(loading: Loading, segment: Segment, names: dict[str, int]) -> Offset | None:
+def _tail_end(segment: Segment) -> Offset | None:
     """Where a segment ends, by its batches from the last indexed one on; `None` if they do not end with the file."""
     next_offset = None
-    end = start = _last_indexed_position(loading, segment, names)
+    entries = segment.last_indexed(1)
+    end = start = entries[0][1] if entries else 0
     for position, header in scan_headers(segment.handle(), start, segment.size):
         next_offset = header.next_offset
         end = position + header.size_bytes
     return next_offset if end == segment.size else None
-
-
-def _last_indexed_position(loading: Loading, segment: Segment, names: dict[str, int]) -> int:
-    path = segment.path(file_names.OFFSET_INDEX)
-    size = names.get(path.rpartition("/")[2], 0)
-    if size < ENTRY_BYTES or size % ENTRY_BYTES:
-        return 0
-    file = loading.disk.open(path)
-    try:
-        entry = file.pread(ENTRY_BYTES, size - ENTRY_BYTES)
-        position = OffsetIndex.decode(entry).floor_position(RELATIVE_OFFSET_MAX)
-    except ValueError:
-        return 0
-    finally:
-        file.close()
-    return position if position < segment.size else 0
 
 
 def _note_first_append(segment: Segment, timestamp: TimestampMs, now_ms: TimestampMs) -> None:
@@ -223,10 +213,9 @@ def _recover(
     snapshots: SnapshotFiles,
     epochs: EpochCache,
     recovery_point: Offset,
-    names: dict[str, int],
 ) -> tuple[Offset, ProducerState]:
     first = max(bisect_right(segments, recovery_point, key=_base_offset) - 1, 0)
-    if first > 0 and not _begins_at_end_of(loading, segments[first - 1], segments[first], names):
+    if first > 0 and not _begins_at_end_of(segments[first - 1], segments[first]):
         first -= 1
     producer_state = rebuild_producers(loading, segments, snapshots, segments[first].base_offset)
     log_end_offset = segments[first].base_offset

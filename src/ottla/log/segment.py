@@ -18,6 +18,7 @@ from ottla.base.types import NO_TIMESTAMP, Offset, TimestampMs
 from ottla.log import file_names
 from ottla.log.batch_scan import SCAN_CHUNK_BYTES, scan_headers
 from ottla.log.handles import HandleCache
+from ottla.log.offset_index import ENTRY_BYTES as INDEX_ENTRY_BYTES
 from ottla.log.offset_index import RELATIVE_OFFSET_MAX, OffsetIndex
 from ottla.log.producer_state import CompletedTransaction
 from ottla.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
@@ -312,6 +313,20 @@ class Segment:
     def index_entry_count(self) -> int:
         """What is in memory: a segment whose indexes were not needed yet counts as empty."""
         return len(self._offset_index) if self._offset_index is not None else 0
+
+    def last_indexed(self, count_max: int, *, before: int | None = None) -> list[tuple[Offset, int]]:
+        """The last batches, up to a position, that the index knows: an offset that none from there on ends before, and
+        where each begins. Of an index that nobody needed yet only the end is read. None if it is of no use. Blocking."""
+        index = self._offset_index
+        if index is None and self.size > SCAN_CHUNK_BYTES:
+            with suppress(FileNotFoundError, ValueError):
+                file = self._disk.open(self.path(file_names.OFFSET_INDEX))
+                start = max(file.size() // INDEX_ENTRY_BYTES - count_max, 0) * INDEX_ENTRY_BYTES
+                data = file.pread((count_max + 1) * INDEX_ENTRY_BYTES, start)
+                file.close()
+                index = OffsetIndex.decode(data)
+        entries = [] if index is None else index.entries_before(self.size if before is None else before, count_max)
+        return [(self.base_offset + relative_offset, position) for relative_offset, position in entries]
 
     def largest_timestamp(self) -> TimestampMs:
         """Of all records; where they have none, when the file was last written. Blocking the first time."""

@@ -14,6 +14,7 @@ class MetadataDelta:
     __slots__ = (
         "_created",
         "_deleted",
+        "begun_empty",
         "brokers_changed",
         "configs_changed",
         "features_changed",
@@ -35,6 +36,8 @@ class MetadataDelta:
         self.scram_changed: dict[ScramIdentity, None] = {}
         self.unclean_elections: list[TopicPartition] = []
         """Whose new leader may lack committed records. Not known of what a snapshot stands for."""
+        self.begun_empty: list[TopicPartition] = []
+        """Those of them whose new leader has nothing: the disk of its copy was replaced."""
 
     @property
     def topics_created(self) -> list[TopicImage]:

@@ -16,6 +16,7 @@ from ottla.base.errors import invariant, violated
 from ottla.base.types import NO_NODE, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image_parts import (
+    UNASSIGNED_DIRECTORY,
     BrokerImage,
     ConfigResource,
     ConfigResourceType,
@@ -208,7 +209,10 @@ class MetadataImage:
         after = self._changed(partition, record)
         self._put_partition(topic, record.partition_id, after)
         if record.leader not in (NO_LEADER_CHANGE, NO_NODE) and after.leader_recovery_state == _RECOVERING:
-            self._delta.unclean_elections.append(TopicPartition(topic.name, record.partition_id))
+            place = TopicPartition(topic.name, record.partition_id)
+            self._delta.unclean_elections.append(place)
+            if partition.directory_of(after.leader) not in (UNASSIGNED_DIRECTORY, after.directory_of(after.leader)):
+                self._delta.begun_empty.append(place)
 
     def _changed(self, partition: PartitionImage, record: api.PartitionChangeRecord) -> PartitionImage:
         changes: dict[str, Any] = {"partition_epoch": partition.partition_epoch + 1}

@@ -7,10 +7,12 @@ and one being written to a snapshot cost little more than one. 10,000 partitions
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from ottla.base.types import LeaderEpoch, NodeId, TopicId
+
+UNASSIGNED_DIRECTORY: Final = UUID(int=1)
 
 
 class ConfigResourceType(IntEnum):
@@ -54,6 +56,12 @@ class PartitionImage(NamedTuple):
     def is_settled(self) -> bool:
         """Led by its first replica, and not on the move: as nearly all partitions are at any time."""
         return self.replicas[:1] == (self.leader,) and not (self.adding_replicas or self.removing_replicas)
+
+    def directory_of(self, broker_id: NodeId) -> UUID:
+        """`UNASSIGNED_DIRECTORY` of one that has no replica."""
+        if broker_id not in self.replicas:
+            return UNASSIGNED_DIRECTORY
+        return self.directories[self.replicas.index(broker_id)]
 
     @property
     def original_replicas(self) -> tuple[NodeId, ...]:

@@ -17,7 +17,7 @@ from ottla.log.partition_log import AppendResult, PartitionLog
 from ottla.replica.committing_partition import CommittingPartition
 from ottla.replica.storage import Storage
 from ottla.replica.transaction_guards import TransactionGuards
-from ottla.wire.batch import HEADER_BYTES, batches
+from ottla.wire.batch import HEADER_BYTES, batches, parse_header
 from ottla.wire.records import keyless_records, recompress
 
 NEVER: Final = 2**63 - 1  # Kafka's default of flush.messages and flush.ms.
@@ -33,13 +33,14 @@ class Append(Protocol):
 
 
 class AppendablePartition(CommittingPartition):
-    __slots__ = ("_append_busy", "_append_queue", "_flushes", "_guards", "_inspects")
+    __slots__ = ("_append_busy", "_append_queue", "_flushes", "_guards", "_inspects", "_own_in_line")
 
     def __init__(self, log: PartitionLog, topic_id: TopicId, storage: Storage) -> None:
         super().__init__(log, topic_id, storage)
         self._guards: TransactionGuards | None = None
         self._append_queue: deque[asyncio.Future[None]] | None = None
         self._append_busy = False
+        self._own_in_line: tuple[ProducerId, ...] = ()  # Whose transaction a marker may end that is not appended yet.
         self._adopt_config(log.config)
 
     # -- appending as the leader -------------------------------------------------------------------------------------
@@ -71,7 +72,21 @@ class AppendablePartition(CommittingPartition):
             if (append_own is not None or not self._inspects) and not self.log.should_roll(len(batch), now_ms):
                 return self._append_now(batch, now_ms, append_own)
             self._append_busy = True
-        return self._spawn_in_turn(turn, lambda: self._append_prepared(batch, append_own))
+        task = self._spawn_in_turn(turn, lambda: self._append_prepared(batch, append_own))
+        if append_own is not None:
+            self._note_in_line(parse_header(batch).producer_id, task)
+        return task
+
+    def _note_in_line(self, producer_id: ProducerId, task: "asyncio.Task[AppendResult]") -> None:
+        """Until the append is over, whoever waits for it: a caller that goes away does not take it out of the line."""
+        self._own_in_line = (*self._own_in_line, producer_id)
+
+        def forget(_: "asyncio.Task[AppendResult]") -> None:
+            left = list(self._own_in_line)
+            left.remove(producer_id)
+            self._own_in_line = tuple(left)
+
+        task.add_done_callback(forget)
 
     @property
     def guards(self) -> TransactionGuards:
@@ -81,10 +96,10 @@ class AppendablePartition(CommittingPartition):
         return self._guards
 
     def is_in_transaction(self, producer_id: ProducerId, producer_epoch: int) -> bool:
-        """Whether its next batch goes on with an open transaction. Not known while appends are in line: one of them may
-        be the marker."""
+        """Whether its next batch goes on with an open transaction, if it takes its place in line at once. Not known while
+        a batch of it that a broker has built is in line: that may be the marker."""
         producer = self.log.producer_state.producers.get(producer_id)
-        if producer is None or self._append_busy:
+        if producer is None or producer_id in self._own_in_line:
             return False
         return producer.epoch == producer_epoch and producer.transaction_first_offset >= 0
 

@@ -147,12 +147,14 @@ class Leadership:
             and self._is_eligible(replica, follower.broker_epoch)
         )
 
-    def entering(self, high_watermark: Offset) -> list[NodeId]:
-        """Those outside the ISR who have what it takes to be in it."""
+    def entering(self, high_watermark: Offset, leader_end: Offset) -> list[NodeId]:
+        """Those outside the ISR who have what it takes to be in it: they were heard since they left, or lack nothing."""
         return [
             replica
             for replica, follower in self._outside
             if follower.end_offset >= max(high_watermark, self.epoch_start_offset)
+            # Else who left for its silence would be taken back at once where the watermark stands still, and so on.
+            and (follower.seen_at != _NEVER or follower.end_offset >= leader_end)
             and self._is_eligible(replica, follower.broker_epoch)
         ]
 

@@ -90,10 +90,13 @@ class MaintainedPartition(AppendablePartition):
                 return False
             return True
 
-    async def note_cleaned(self, end_offset: Offset) -> None:
-        """A pass of compaction has come to its end."""
+    async def note_cleaned(self, end_offset: Offset, *, cut_record_count: int) -> None:
+        """A pass of compaction has come to its end. `cut_record_count`: that of the directory when the pass began.
+
+        If anything was cut meanwhile, other records may be by now where the pass has cleaned: it counts for nothing.
+        """
         async with self.storage.upkeep:
-            if not self.deleted:
+            if not self.deleted and cut_record_count == self.storage.cut_record_count:
                 await self._workers.run(self.storage.directory.write_cleaned_end, self.topic_partition, end_offset)
 
     # -- truncation --------------------------------------------------------------------------------------------------
@@ -152,8 +155,10 @@ class MaintainedPartition(AppendablePartition):
             self.log.truncate_fully_at(offset)
         else:
             self.log.truncate_to(offset, now_ms=self._clock.now_ms())
-        # Before anything is appended: below the old recovery point nobody would look for a torn batch.
+        # Before anything is appended: below the old recovery point nobody would look for a torn batch, and below the
+        # old end of compaction not for a key's older values.
         self.storage.directory.write_recovery_point(self.log)
+        self.storage.directory.cut_cleaned_end(self.log)
 
     async def wait_untruncated(self) -> None:
         """Whoever changes the partition's role waits for this first."""

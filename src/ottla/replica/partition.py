@@ -183,7 +183,7 @@ class Partition(MaintainedPartition):
         is in no fetch."""
         if self.leadership is None or self.proposal is not None:
             return False
-        entering = self.leadership.entering(self.high_watermark)
+        entering = self.leadership.entering(self.high_watermark, self.log.log_end_offset)
         if entering:
             self._propose((*self.isr, *entering))
         return bool(entering)

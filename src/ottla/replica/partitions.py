@@ -10,7 +10,7 @@ and deleted by workers; a partition is found only once its log is open.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from ottla.base.clock import Clock
@@ -18,6 +18,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NodeId, TopicPartition
 from ottla.base.workers import Workers
 from ottla.log.config import LogConfig
+from ottla.log.directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.config_key import ConfigValue
 from ottla.metadata.configs import BrokerLayers, broker_key, log_config_for, log_defaults, resolve_broker_config
@@ -26,6 +27,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import ConfigResourceType, PartitionImage, TopicImage
 from ottla.metadata.min_isr import effective_min_isr
 from ottla.metadata.topic_names import METADATA_TOPIC
+from ottla.replica import strays
 from ottla.replica.cluster_view import LAG_SECONDS_DEFAULT, ClusterView
 from ottla.replica.log_settings import log_config_of
 from ottla.replica.partition import Partition
@@ -37,6 +39,9 @@ logger = logging.getLogger(__name__)
 LOGS_PER_WORK_ITEM_MAX: Final = 200  # Opened in one go by a worker; the loop gets its turns in between.
 
 
+_Opened: TypeAlias = PartitionLog | OSError | ApiError
+
+
 class _Opening(NamedTuple):
     """A partition whose log is about to be opened."""
 
@@ -45,6 +50,10 @@ class _Opening(NamedTuple):
     state: PartitionImage
     storage: Storage
     config: LogConfig
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic.name, self.number)
 
 
 class Fetchers(Protocol):
@@ -75,6 +84,7 @@ class Partitions:
         self._topics: dict[str | bytes, dict[int, Partition]] = {}  # Each topic twice: by name and by id.
         self._offline: dict[TopicPartition, OSError | ApiError] = {}
         self._on_disk: dict[TopicPartition, Storage] = {}
+        self._is_current = False
         self._counts: dict[str, int] = {storage.path: 0 for storage in storages}
         self._shared_configs: dict[LogConfig, LogConfig] = {}
         self.on_retention_changed: Callable[[Partition], None] = lambda partition: None
@@ -121,20 +131,58 @@ class Partitions:
 
     # -- following the metadata --------------------------------------------------------------------------------------
 
-    async def load(self, image: MetadataImage, layers: BrokerLayers) -> None:
-        """At start: every partition of ours in the image. What lies on disk besides is left alone and named."""
+    async def load(self, image: MetadataImage, layers: BrokerLayers, *, is_current: bool) -> None:
+        """At start: every partition of ours in the image. What lies on disk besides is set aside or left alone, and named.
+
+        `is_current`: the image has this process's registration, so that it is newer than anything a former one has left
+        on disk. Without that nothing is set aside.
+        """
         self._adopt_layers(layers)
+        self._is_current = is_current
         self.cluster.image = image
-        for storage in self._storages:
-            for found in await self._workers.run(storage.directory.find_partitions):
-                self._on_disk[found] = storage
+        doubles = await self._look_on_disk(image)
         await self._open(
             [(topic, index, state) for topic in image.topics.values() for index, state in topic.partitions.items()],
             image,
         )
-        for stray in self._on_disk:
-            if stray.topic != METADATA_TOPIC:
-                logger.warning("directory %s belongs to no partition of this node; it is left alone", stray)
+        for place, storage in [*self._on_disk.items(), *doubles]:
+            if place.topic != METADATA_TOPIC and place not in self._offline:
+                async with storage.upkeep:
+                    await self._workers.run(self._settle_stray, storage, place)
+
+    async def _look_on_disk(self, image: MetadataImage) -> list[tuple[TopicPartition, Storage]]:
+        """Which directory holds what. Returns those that lie in another one too, and are not the image's there."""
+        doubles = []
+        for storage in self._storages:
+            await self._workers.run(strays.name_former, storage.directory)
+            for found in await self._workers.run(storage.directory.find_partitions):
+                other = self._on_disk.get(found)
+                topic = image.topics.get(found.topic)
+                if other is None:
+                    self._on_disk[found] = storage
+                elif topic is None or topic.id == await self._workers.run(other.directory.topic_id_of, found):
+                    doubles.append((found, storage))
+                else:
+                    doubles.append((found, other))
+                    self._on_disk[found] = storage
+        return doubles
+
+    def _settle_stray(self, storage: Storage, place: TopicPartition) -> None:
+        """Blocking."""
+        try:
+            if self._maybe_set_aside(storage.directory, place):
+                return
+        except OSError as error:
+            logger.error("cannot set %s aside: %s", place, error)
+        logger.warning("directory %s in %s is of no partition of this node; it is left alone", place, storage.path)
+
+    def _maybe_set_aside(self, directory: LogDirectory, place: TopicPartition) -> bool:
+        """Blocking. Only if we know enough to do it (strays.py)."""
+        topic_id = strays.former_topic_id(directory, place, self.cluster.image, self._node_id)
+        if topic_id is None or not self._is_current:
+            return False
+        strays.set_aside(directory, place, topic_id, self._clock.now_ms())
+        return True
 
     async def apply(self, image: MetadataImage, delta: MetadataDelta, layers: BrokerLayers) -> None:
         self.cluster.image = image
@@ -209,43 +257,63 @@ class Partitions:
             storage = self._choose_storage(TopicPartition(topic.name, index))
             batch.append(_Opening(topic, index, state, storage, config))
             if len(batch) == LOGS_PER_WORK_ITEM_MAX:
-                self._add(batch, await self._workers.run(self._open_logs, batch))
+                await self._open_batch(batch)
                 batch = []
-        if batch:
-            self._add(batch, await self._workers.run(self._open_logs, batch))
+        await self._open_batch(batch)
 
-    def _open_logs(self, batch: list[_Opening]) -> list[PartitionLog | None]:
-        """Blocking. A log that cannot be opened stays offline (None) and is named; the others go on."""
-        logs: list[PartitionLog | None] = []
-        for topic, index, _, storage, config in batch:
-            topic_partition = TopicPartition(topic.name, index)
+    async def _open_batch(self, batch: list[_Opening]) -> None:
+        for storage in self._storages:
+            here = [opening for opening in batch if opening.storage is storage]
+            if here:
+                async with storage.upkeep:  # It may write checkpoints.
+                    opened = await self._workers.run(self._open_logs, storage.directory, here)
+                self._add(here, opened)
+
+    def _open_logs(self, directory: LogDirectory, openings: list[_Opening]) -> list[_Opened]:
+        """Blocking. A log that cannot be opened leaves the others alone."""
+        try:
+            directory.forget_absent(opening.place for opening in openings)
+        except OSError as error:
+            return [error] * len(openings)
+        opened: list[_Opened] = []
+        for opening in openings:
             try:
-                logs.append(
-                    storage.directory.open_partition(topic_partition, config, self._clock.now_ms(), topic_id=topic.id)
-                )
+                opened.append(self._open_log(directory, opening))
             except (OSError, ApiError) as error:
-                if topic_partition not in self._offline:
-                    logger.error("partition %s is offline: %s", topic_partition, error)
-                self._offline[topic_partition] = error
-                logs.append(None)
-        return logs
+                opened.append(error)
+        return opened
 
-    def _add(self, batch: list[_Opening], logs: list[PartitionLog | None]) -> None:
-        for (topic, index, state, storage, _), log in zip(batch, logs, strict=True):
+    def _open_log(self, directory: LogDirectory, opening: _Opening) -> PartitionLog:
+        place, config, topic_id = opening.place, opening.config, opening.topic.id
+        try:
+            return directory.open_partition(place, config, self._clock.now_ms(), topic_id=topic_id)
+        except ApiError as error:
+            # Deleted and created again while we were down?
+            if error.code is not ErrorCode.INCONSISTENT_TOPIC_ID or not self._maybe_set_aside(directory, place):
+                raise
+        return directory.open_partition(place, config, self._clock.now_ms(), topic_id=topic_id)
+
+    def _add(self, batch: list[_Opening], opened: list[_Opened]) -> None:
+        for opening, log in zip(batch, opened, strict=True):
+            topic, index, state, storage, _ = opening
             # Name and id lead to the same partitions, and a topic is known even where all its logs are offline.
             partitions = self._topics.setdefault(topic.name, {})
             self._topics[topic.id.bytes] = partitions
-            if log is None:
+            if not isinstance(log, PartitionLog):
                 self._counts[storage.path] -= 1
+                if opening.place not in self._offline:
+                    logger.error("partition %s is offline: %s", opening.place, log)
+                self._offline[opening.place] = log
                 continue
-            self._offline.pop(log.topic_partition, None)
+            self._offline.pop(opening.place, None)
+            self._on_disk.pop(opening.place, None)
             partition = partitions[index] = Partition(log, topic.id, storage, self.cluster)
             # It may have been changed while a worker opened the log: what holds is the state of now.
             self._follow_image(partition, topic, topic.partitions.get(index, state))
 
     def _choose_storage(self, topic_partition: TopicPartition) -> Storage:
         """Where it lies already, else the healthy directory with the fewest partitions."""
-        storage = self._on_disk.pop(topic_partition, None) or min(
+        storage = self._on_disk.get(topic_partition) or min(
             self._storages, key=lambda one: (one.refusal is not None, self._counts[one.path])
         )
         self._counts[storage.path] += 1

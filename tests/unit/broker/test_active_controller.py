@@ -308,6 +308,26 @@ def test_an_unclean_election_takes_place_when_it_is_allowed_and_is_counted(caplo
     play(scene, *lost, broker_record(3, fenced=True))
 
 
+@pytest.mark.parametrize("is_heard_first", [True, False])
+def test_what_was_on_a_replaced_disk_alone_begins_empty_once_that_is_allowed_and_is_told(caplog, is_heard_first):
+    """Also where the controller that was told of it knows nothing yet of the broker's disks."""
+
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(1, *([1, 2] if is_heard_first else [1]))
+        assert cluster.shown() == "- | - | -"
+        record = api.ConfigRecord(
+            resource_type=2, resource_name="orders", name="unclean.leader.election.enable", value="true"
+        )
+        await cluster.record(record)
+        await cluster.pass_seconds(0.5, 1, 2)
+        assert (cluster.shown(), cluster.controller.unclean_election_count) == ("2 | 2 | -", 1)
+        assert "1 of them begin empty, all they held is lost with a disk that was replaced: orders-0" in caplog.text
+
+    lost = orders((2,), leader=-1, isr=[], last_known_elr=[2], directories=[UUID(int=31)])
+    play(scene, *lost, brokers=2)
+
+
 @pytest.mark.parametrize(("is_enabled", "expected"), [("true", "1 | 1 2 | -"), ("false", "2 | 1 2 | -")])
 def test_leaders_go_back_to_the_preferred_replicas_in_time(is_enabled, expected):
     async def scene(cluster):

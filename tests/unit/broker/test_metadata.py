@@ -203,6 +203,11 @@ def test_a_fenced_leader_is_not_available_and_offline():
     assert (code(partition), partition.leader_id, partition.offline_replicas) == ("LEADER_NOT_AVAILABLE", -1, [2])
 
 
+def test_a_replica_on_a_disk_that_its_broker_has_no_more_is_offline():
+    node = AdminNode(broker_record(2, log_dirs=[UUID(int=31)]), *topic_records("orders", replicas=(1, 2)))
+    assert only_topic(metadata(node, "orders")).partitions[0].offline_replicas == [2]
+
+
 @pytest.mark.parametrize(("version", "name"), [(5, "LEADER_NOT_AVAILABLE"), (6, "LISTENER_NOT_FOUND")])
 def test_a_leader_without_the_clients_listener(version, name):
     node = AdminNode(broker_record(2, end_points=[]), *topic_records("orders", replicas=(2, 1)))

@@ -2,14 +2,18 @@
 
 import asyncio
 import errno
+import shutil
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from ottla.base.errors import ErrorCode
 from ottla.broker.housekeeping import Housekeeping
+from ottla.log.directory import LogDirectory
 from ottla.log.meta_properties import WrongDirectory
+from ottla.log.partition_metadata import encode_partition_metadata
 from ottla.server.real_disk import RealDisk, RealFile
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -93,6 +97,28 @@ def test_partitions_spread_over_the_log_directories(tmp_path: Path) -> None:
         await node.close()
         again = await RealNode.open(tmp_path / "a", directories)
         assert again.node.partitions.leader_of("t", 5).high_watermark == 1
+        await again.close()
+
+    asyncio.run(run())
+
+
+def test_a_former_topics_directory_does_not_hide_the_log_of_the_name(tmp_path: Path) -> None:
+    """Whichever of several log directories it lies in."""
+
+    async def run() -> None:
+        directories = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+        node = await RealNode.open(tmp_path / "a", directories)
+        await node.create_topic("t", 2)
+        for index in (0, 1):
+            await node.produce("t", b"x", index=index)
+        await node.close()
+        for log in sorted(tmp_path.glob("[ab]/t-?")):
+            former = tmp_path / {"a": "b", "b": "a"}[log.parent.name] / log.name
+            shutil.copytree(log, former)
+            (former / "partition.metadata").write_bytes(encode_partition_metadata(UUID(int=5)))
+        again = await RealNode.open(tmp_path / "a", directories)
+        assert [again.node.partitions.leader_of("t", index).high_watermark for index in (0, 1)] == [1, 1]
+        assert [len(list((tmp_path / path).glob("t-*-stray"))) for path in ("a", "b")] == [1, 1]
         await again.close()
 
     asyncio.run(run())
@@ -306,6 +332,31 @@ def test_what_a_full_disk_kept_from_opening_is_opened_later(tmp_path: Path, monk
         assert (await node.produce("t", b"x")).base_offset == 0
 
     play(tmp_path, scene)
+
+
+def test_what_a_full_disk_kept_from_opening_is_opened_where_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        directories = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+        node = await RealNode.open(tmp_path / "a", directories)
+        await node.create_topic("t", 4)
+        for index in range(4):
+            await node.produce("t", b"x", index=index)
+        await node.close()
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as full:
+            full.setattr(LogDirectory, "forget_absent", fail)
+            again = await RealNode.open(tmp_path / "a", directories)
+        assert list(again.node.partitions) == []
+        await Housekeeping(again.opened).relieve_full_disks()
+        assert [again.node.partitions.leader_of("t", index).high_watermark for index in range(4)] == [1] * 4
+        await again.close()
+
+    asyncio.run(run())
 
 
 def test_the_reserve_records_the_change_that_frees_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

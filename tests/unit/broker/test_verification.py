@@ -72,8 +72,7 @@ def test_later_writes_of_the_producer_do_not_overtake_the_one_that_waits(tmp_pat
 
 
 def test_writes_behind_the_first_are_appended_where_others_write_in_line(tmp_path: Path) -> None:
-    """A topic with a codec of its own: appends wait for a worker, and whether the next one is in a transaction is not
-    known while they do."""
+    """A topic with a codec of its own: appends wait for a worker. The coordinator is asked once all the same."""
 
     async def scene(node: RealNode) -> None:
         peers, client = await prepared(node, compression_type="gzip")
@@ -88,7 +87,58 @@ def test_writes_behind_the_first_are_appended_where_others_write_in_line(tmp_pat
         peers.let_go()
         assert [one.error_code for one in await asyncio.gather(*writes)] == [ErrorCode.NONE] * 4
         await asyncio.gather(*crowd)
+        assert len(peers.asked) == 1
         assert await client.end() is ErrorCode.NONE
+
+    play(tmp_path, scene)
+
+
+def test_writes_of_an_open_transaction_are_in_line_together(tmp_path: Path) -> None:
+    """Also those that had to wait for the first one: none waits until the one before it is written."""
+
+    async def scene(node: RealNode) -> None:
+        peers, client = await prepared(node, compression_type="gzip")
+        writes = [asyncio.ensure_future(client.send(client.batch("orders", b"%d" % number))) for number in range(3)]
+        await turns()
+        peers.let_go()
+        await writes[0]
+        node.workers.hold()
+        writes += [asyncio.ensure_future(client.send(client.batch("orders", b"%d" % number))) for number in (3, 4)]
+        await turns()
+        last = asyncio.ensure_future(node.produce("orders", b"of somebody else"))
+        await turns()
+        node.workers.release()
+        assert [(await write).base_offset for write in (*writes, last)] == [0, 1, 2, 3, 4, 5]
+        assert await client.end() is ErrorCode.NONE
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("is_own_marker", [True, False])
+def test_a_marker_in_line_counts_for_its_own_producer(tmp_path: Path, is_own_marker: bool) -> None:
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("orders", internal_segment_bytes="400")
+        clients = [TransactionalClient(node, name, versions={"produce": 11, "end": 4}) for name in ("one", "other")]
+        for client in clients:
+            await client.init()
+            await client.produce("orders", b"x" * 80)
+        partition = node.node.partitions.leader_of("orders", 0)
+        one, other = (client.identity for client in clients)
+        node.workers.hold()
+        rolling = asyncio.ensure_future(node.produce("orders", b"y" * 200))
+        await turns()
+        assert partition.is_in_transaction(*one)
+        ended = one if is_own_marker else other
+        ending = asyncio.ensure_future(write_marker(node, ended))
+        await turns()
+        ending.cancel()  # Whoever asked goes away, and the marker keeps its place.
+        await turns()
+        assert partition.is_in_transaction(*one) is not is_own_marker
+        node.workers.release()
+        await rolling
+        await turns()
+        assert partition.is_in_transaction(*one) is not is_own_marker
+        assert partition.is_in_transaction(*other) is is_own_marker
 
     play(tmp_path, scene)
 

@@ -17,9 +17,12 @@ from ottla.cli.evidence import (
     StalledGroup,
     group_stalls,
     hot_partitions,
+    last_in_sync,
+    replaced_disks,
 )
 from ottla.client.cluster_states import BrokerState, LogDirectory, Reassignment
 from ottla.client.groups import GroupDescription, GroupMember
+from ottla.wire import api
 from tests.unit.cli.clusters import cluster, partition, voter
 
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -195,6 +198,52 @@ def test_who_was_in_sync_last_is_whom_to_start() -> None:
     assert found.fix[0] == "start the brokers that have the in-sync replicas (2)"
 
 
+def test_a_disk_that_was_replaced_is_told_instead_of_a_broker_to_start() -> None:
+    state = cluster(partition(0, [2], isr=[], leader=None))
+    given = replace(evidence(state), last_in_sync={P0: (2,)}, replaced_disks={P0: (2,)})
+    found = only(found_in(given), "offline-partitions", Severity.CRITICAL)
+    assert "broker 2 runs, but its disk was replaced: its copies of t-0 are gone" in found.evidence
+    assert found.fix[0].startswith("if the old disk is still there, restart broker 2 with it")
+    assert "or all of them where no older copy is left" in found.fix[1]
+    assert "unclean.leader.election.enable=true" in found.fix[1]
+    assert not any("start the brokers that have" in line for line in found.fix)
+
+
+def test_where_another_has_everything_that_is_whom_to_start_whatever_disks_were_replaced() -> None:
+    state = cluster(partition(0, [1, 2], isr=[], leader=None), fenced=[1])
+    given = replace(evidence(state), last_in_sync={P0: (1, 2)}, replaced_disks={P0: (2,)})
+    found = next(each for each in found_in(given) if each.kind == "offline-partitions")
+    assert found.fix[0] == "start the brokers that have the in-sync replicas (1)"
+
+
+def description(holders: Sequence[int], offline: Sequence[int]) -> api.DescribeTopicPartitionsResponse:
+    kind = api.DescribeTopicPartitionsResponse
+    described = kind.DescribeTopicPartitionsResponsePartition(
+        partition_index=0, last_known_elr=list(holders), offline_replicas=list(offline)
+    )
+    topic = kind.DescribeTopicPartitionsResponseTopic(name="t", partitions=[described])
+    return kind(topics=[topic])
+
+
+@pytest.mark.parametrize(
+    ("offline", "fenced", "error", "replaced"),
+    [
+        ([2], [], None, {P0: (2,)}),
+        ([2], [2], None, {}),  # It is down: its disk may be all right.
+        ([2], [], "KAFKA_STORAGE_ERROR", {}),  # It failed, and may be mended.
+        ([], [], None, {}),
+    ],
+)
+def test_a_disk_was_replaced_where_a_broker_runs_and_the_directory_of_its_copy_neither_is_its_own_nor_failed(
+    offline: list[int], fenced: list[int], error: str | None, replaced: dict[TopicPartition, tuple[int, ...]]
+) -> None:
+    state = cluster(partition(0, [2], isr=[], leader=None), fenced=fenced)
+    answer = description([2], offline)
+    assert last_in_sync(answer, state.offline) == {P0: (2,)}
+    directories = {2: [disk(usable_bytes=500, error=error)]}
+    assert replaced_disks(answer, state, directories) == replaced
+
+
 def test_a_quorum_of_one_is_a_risk_among_many_brokers_and_none_alone() -> None:
     many = evidence(cluster(partition(0, [1]), voters=[voter(1)]))
     assert "1 voter among 3 brokers" in only(found_in(many), "small-quorum", Severity.WARNING).what
@@ -240,6 +289,19 @@ def test_brokers_on_this_machine_may_advertise_it() -> None:
 def test_a_throttle_that_somebody_forgot_is_named() -> None:
     finding = only(found_in(evidence(throttled_topics=["t"])), "forgotten-throttle", Severity.WARNING)
     assert "reassign throttle none" in finding.fix[0]
+
+
+def test_a_move_to_a_broker_that_is_down_is_named_with_the_way_out() -> None:
+    moving = {
+        P0: Reassignment(replicas=(1, 2, 3), adding=(3,), removing=(2,)),
+        P1: Reassignment(replicas=(1, 9), adding=(9,), removing=()),
+        P2: Reassignment(replicas=(1, 2), adding=(2,), removing=()),
+    }
+    state = cluster(partition(0, [1, 2, 3], isr=[1, 2]), fenced=[3], reassignments=moving)
+    finding = next(each for each in found_in(evidence(state)) if each.kind == "stuck-move")
+    assert finding.what == "moves of 2 partitions wait for a broker that is down"
+    assert finding.evidence == ("to broker 3: t-0", "to broker 9: t-1")
+    assert "ottla cluster decommission 3" in finding.fix[1]
 
 
 def test_a_move_is_no_trouble() -> None:

@@ -9,7 +9,7 @@ import typer
 from ottla.base.types import TopicPartition
 from ottla.cli.byte_sizes import parse_bytes, rate_option
 from ottla.cli.errors import Failure
-from ottla.cli.moving import Headway, headway_of, outcome_of
+from ottla.cli.moving import STALLED_S, Headway, StalledMoves, headway_of, outcome_of
 from ottla.cli.reassignment_file import (
     parse_reassignment,
     read_reassignment,
@@ -138,3 +138,27 @@ def test_a_plan_is_there_on_its_way_or_neither() -> None:
     assert outcome.elsewhere == {P2: (1,), TopicPartition("gone", 0): None}
     assert not outcome.is_complete
     assert outcome_of({P0: (1, 2)}, partitions, under_way).is_complete
+
+
+def test_a_move_to_a_broker_that_stays_down_is_told_with_the_way_out_once_a_minute() -> None:
+    under_way = {
+        P0: Reassignment(replicas=(1, 3), adding=(3,), removing=(1,)),
+        P1: Reassignment(replicas=(1, 2), adding=(2,), removing=(1,)),
+    }
+    stalled = StalledMoves()
+    assert stalled.told_at(0.0, under_way, running={1, 2}) is None
+    text = stalled.told_at(STALLED_S, under_way, running={1, 2})
+    assert text is not None
+    for part in ("broker 3 is down", "t-0", "ottla cluster decommission 3", "ottla cluster reassign cancel --all"):
+        assert part in text
+    assert "t-1" not in text
+    assert stalled.told_at(STALLED_S + 1, under_way, running={1, 2}) is None
+    assert stalled.told_at(2 * STALLED_S, under_way, running={1, 2}) == text
+
+
+def test_a_broker_that_is_restarted_meanwhile_is_waited_for_in_silence() -> None:
+    under_way = {P0: Reassignment(replicas=(1, 3), adding=(3,), removing=(1,))}
+    stalled = StalledMoves()
+    assert stalled.told_at(0.0, under_way, running={1}) is None
+    assert stalled.told_at(STALLED_S - 1, under_way, running={1, 3}) is None
+    assert stalled.told_at(STALLED_S, under_way, running={1}) is None

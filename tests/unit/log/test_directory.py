@@ -8,10 +8,12 @@ from ottla.base.types import TopicPartition
 from ottla.log.config import LogConfig
 from ottla.log.directory import LogDirectory, read_identity
 from ottla.log.meta_properties import WrongDirectory
+from ottla.log.partition_log import PartitionLog
 from sim.disk import SimulatedDisk
 from tests.unit.log.support import NOW_MS, append, batch_of, new_disk
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+FORMER_ID, NEW_ID = UUID(int=1), UUID(int=2)
 
 
 def open_directory(disk: SimulatedDisk, *, cluster_id: str = "c1", node_id: int = 1) -> LogDirectory:
@@ -75,6 +77,72 @@ def test_a_deleted_partition_frees_its_name_at_once() -> None:
     assert recreated.log_end_offset == 0
     directory.remove_deleted(path)
     assert not disk.exists(path)
+
+
+def checkpointed(directory: LogDirectory) -> PartitionLog:
+    """Ten records, of which all four checkpoints tell."""
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=FORMER_ID)
+    for _ in range(10):
+        append(log, batch_of(1))
+    log.flush()
+    log.delete_records_before(7)
+    directory.write_recovery_points([log])
+    directory.write_log_starts([log])
+    directory.write_high_watermarks({ORDERS_0: 10})
+    directory.write_cleaned_end(ORDERS_0, 9)
+    return log
+
+
+@pytest.mark.parametrize("is_deleted_here", [True, False])
+def test_a_partition_of_a_name_that_was_there_before_keeps_its_records_in_a_crash(is_deleted_here: bool) -> None:
+    """A log start of the former one would cut them all off, its other checkpoints would be believed."""
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = checkpointed(directory)
+    if is_deleted_here:
+        directory.rename_deleted(log, "0123abcd")
+    else:  # While this node was down.
+        directory = open_directory(disk)
+        assert directory.set_aside(ORDERS_0, "0123abcd") == "orders-0.0123abcd-stray"
+    directory.forget_absent([ORDERS_0])
+    append(directory.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=NEW_ID), batch_of(2))
+
+    again = open_directory(disk)
+    assert (again.high_watermarks, again.cleaned_ends) == ({}, {})
+    log = again.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=NEW_ID)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 2, 0)
+
+
+def test_what_was_set_aside_is_kept_and_named() -> None:
+    disk = new_disk()
+    checkpointed(open_directory(disk))
+    bytes_before = disk.read("/logs/orders-0/00000000000000000000.log")
+    directory = open_directory(disk)
+    assert directory.topic_id_of(ORDERS_0) == FORMER_ID
+    name = directory.set_aside(ORDERS_0, "0123abcd")
+    again = open_directory(disk)
+    assert (again.find_partitions(), again.find_strays()) == ([], [name])
+    assert disk.read(f"/logs/{name}/00000000000000000000.log") == bytes_before
+
+
+def test_checkpoints_of_partitions_that_are_there_stay() -> None:
+    disk = new_disk()
+    checkpointed(open_directory(disk))
+    open_directory(disk).forget_absent([ORDERS_0, ORDERS_1])
+    again = open_directory(disk)
+    assert (again.high_watermarks, again.cleaned_ends) == ({ORDERS_0: 10}, {ORDERS_0: 9})
+
+
+def test_a_crash_between_a_truncation_and_its_checkpoint_leaves_nothing_uncleaned_behind() -> None:
+    disk = new_disk()
+    directory = open_directory(disk)
+    log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    append(log, batch_of(5))
+    append(log, batch_of(5))
+    directory.write_cleaned_end(ORDERS_0, 8)
+    log.truncate_to(5, now_ms=NOW_MS)
+    open_directory(disk).open_partition(ORDERS_0, LogConfig(), NOW_MS)
+    assert open_directory(disk).cleaned_ends == {ORDERS_0: 5}
 
 
 def test_what_a_crash_left_of_a_deleted_partition_is_removed() -> None:

@@ -60,6 +60,7 @@ class Broker:
         self.layers = BrokerLayers()
         self.held: list[object] | None = None
         self.fetches: list[api.FetchRequest] = []
+        self.is_current = True
         self.node: Any = None
 
     async def open(self) -> None:
@@ -83,7 +84,7 @@ class Broker:
             producer_id_expiration_ms=86_400_000,
             replica_lag_seconds=LAG_SECONDS,
         )
-        await self.partitions.load(self.image, self.layers)
+        await self.partitions.load(self.image, self.layers, is_current=self.is_current)
         self.sessions = FetchSessions(lambda: world.chance.randrange(1, 2**31))
         self.fetchers = ReplicaFetchers(node_id=self.node_id, broker_epoch=self.epoch, ask=self._ask, settings=SETTINGS)
         self.isr_changes = IsrChanges(

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.base.errors import ApiError
 from ottla.base.types import TopicPartition
+from ottla.log.checkpoints import OffsetCheckpoint, read_offsets
 from ottla.log.segment import Segment
 from ottla.wire import api
 from ottla.wire.records import ControlType, end_transaction_marker
@@ -116,6 +117,26 @@ def test_a_follower_that_is_too_far_behind_starts_over(start: int) -> None:
         assert world[3].values() == [b"4", b"5", b"6"]
         assert (log.log_start_offset, log.log_end_offset) == (start, 7)
         assert world[3].partition().high_watermark == 7
+
+    play(scene, *orders([1, 2, 3]))
+
+
+@pytest.mark.parametrize("fully", [False, True])
+def test_what_comes_after_a_cut_was_never_cleaned(fully: bool) -> None:
+    async def scene(world: World) -> None:
+        for value in (b"a", b"b", b"c", b"d"):
+            await world[1].produce(value)
+        await world.until(lambda: world[3].partition().log.log_end_offset == 4)
+        partition, place = world[3].partition(), TopicPartition(TOPIC, 0)
+        directory = partition.storage.directory
+        await partition.note_cleaned(3, cut_record_count=0)
+        world.cut |= {(3, 1)}
+        await partition.truncate(1, partition.leader_epoch, fully=fully)
+        assert read_offsets(world[3].disk, directory.path, OffsetCheckpoint.CLEANER) == {place: 1}
+        await partition.note_cleaned(2, cut_record_count=0)
+        assert directory.cleaned_ends == {place: 1}, "a pass from before the cut says nothing about the log of now"
+        await partition.note_cleaned(2, cut_record_count=3)
+        assert directory.cleaned_ends == {place: 2}
 
     play(scene, *orders([1, 2, 3]))
 

@@ -148,6 +148,22 @@ def test_an_idle_follower_that_takes_writes_again_comes_in_with_a_later_look() -
     play(scene, *orders([1, 2]), brokers=2)
 
 
+def test_who_left_because_it_was_not_heard_does_not_come_in_before_it_is() -> None:
+    """Below the minimum the watermark stands still: having all before it is no sign of life."""
+
+    async def scene(world: World) -> None:
+        await world[1].produce(b"a")
+        world.cut |= {(2, 1), (3, 1)}
+        await world[1].append(b"b")
+        await world.until(lambda: world.proposals)
+        await asyncio.sleep(3 * LAG_SECONDS)
+        assert (world.state().isr, len(world.proposals)) == ((1,), 1)
+        world.cut.clear()
+        await world.until(lambda: len(world.state().isr) == 3)
+
+    play(scene, *orders([1, 2, 3], min_isr=2))
+
+
 def test_a_follower_of_a_former_life_does_not_come_in() -> None:
     async def scene(world: World) -> None:
         await world[1].produce(b"a")

@@ -21,7 +21,7 @@ from ottla.broker.node import Node
 from ottla.broker.request import Api, Parts, RequestContext
 from ottla.metadata.controller.topics import CREATE_TOPICS_VERSION, USE_DEFAULT
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import Endpoint, PartitionImage, TopicImage
+from ottla.metadata.image_parts import UNASSIGNED_DIRECTORY, Endpoint, PartitionImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
@@ -44,6 +44,7 @@ class ListenerView:
         self._image = image
         self._listener = listener
         self._alive = {broker.id for broker in image.brokers.values() if not broker.fenced}
+        self._directories = {one: {*image.brokers[one].log_directories, UNASSIGNED_DIRECTORY} for one in self._alive}
         self.endpoints = self.endpoints_of(self._alive)
 
     def endpoints_of(self, broker_ids: Iterable[NodeId]) -> dict[NodeId, Endpoint]:
@@ -58,7 +59,12 @@ class ListenerView:
         return NO_NODE, ErrorCode.LISTENER_NOT_FOUND if leader in self._alive else ErrorCode.LEADER_NOT_AVAILABLE
 
     def offline_replicas(self, partition: PartitionImage) -> list[NodeId]:
-        return [replica for replica in partition.replicas if replica not in self._alive]
+        """Of brokers that are down, or whose disk failed or was replaced."""
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+            if directory not in self._directories.get(replica, ())
+        ]
 
 
 def controller_id(node: Node) -> NodeId:

@@ -16,6 +16,7 @@ from ottla.base.types import NO_NODE, NodeId
 from ottla.broker.peers import PeerLost, Peers
 from ottla.broker.quorum import exchange
 from ottla.broker.quorum.exchange import Address, AddressBook, Ticket
+from ottla.broker.quorum.leader_search import LeaderSearch
 from ottla.broker.quorum.snapshot_exchange import read_piece
 from ottla.broker.quorum.store import QuorumStore
 from ottla.raft.effects import Answer, AnswerFetch, AnswerSnapshot, Send
@@ -56,6 +57,7 @@ class Correspondence:
         self._addresses = AddressBook()
         self._open_tickets: dict[Ticket, None] = {}
         self._refusal: ApiError | None = None
+        self.search: Final = LeaderSearch(node.settings.bootstrap_ids)
 
     def address_of(self, node_id: NodeId) -> Address | None:
         settings = self._node.settings
@@ -88,6 +90,7 @@ class Correspondence:
             response = await self.peers.ask(effect.to_id, api_key, version, message, timeout_seconds=timeout_seconds)
             event = exchange.reply_in(effect.to_id, effect.request_id, response)
             self._addresses.on_response(response)
+            self.search.on_answer(effect.to_id, event.reply.error)
         except PeerLost:
             event = ConnectionLost(peer_id=effect.to_id)
         except ApiError:

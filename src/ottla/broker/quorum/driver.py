@@ -159,6 +159,11 @@ class Quorum:
         return self._machine.node.voters
 
     @property
+    def foreign_ids(self) -> tuple[NodeId, ...]:
+        """Who has answered this node that it belongs to another cluster."""
+        return self._correspondence.search.foreign_ids
+
+    @property
     def is_installing(self) -> bool:
         return self._machine.node.is_installing
 
@@ -191,11 +196,13 @@ class Quorum:
         self.step(Tick())
 
     async def wait_leader(self) -> NodeId:
-        """Until there is one that has answered us, or it is this node. `ApiError`: this node takes no part any more."""
+        """Until there is one that has answered us, or it is this node. `ApiError`: this node takes no part (any more)."""
+        search = self._correspondence.search
 
         def is_decided() -> bool:
             role = self._machine.node.role
-            return self._office.is_taken or self._is_stopped or (isinstance(role, Follower) and role.has_fetched)
+            is_found = self._office.is_taken or (isinstance(role, Follower) and role.has_fetched)
+            return is_found or self._is_stopped or search.is_in_vain(self.voters)
 
         complaint = asyncio.get_running_loop().call_later(LEADER_SECONDS_MAX, self._complain)
         try:
@@ -204,14 +211,13 @@ class Quorum:
             complaint.cancel()
         if self._is_stopped:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "This node takes no part in the metadata quorum.")
+        if search.is_in_vain(self.voters):
+            raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID, "The quorum that answers is another cluster's.")
         return self.leader_id
 
     def _complain(self) -> None:
-        voters = self.voters
-        remedy = "check that this node reaches controller.quorum.bootstrap.servers and the leader"
-        if voters:
-            remedy = f"{voters.majority_count} of the voters {', '.join(map(str, voters.node_ids))} must run"
-        logger.warning("no leader of the metadata quorum has answered yet, this node goes on asking: %s", remedy)
+        logger.warning("no leader of the metadata quorum has answered yet, this node goes on asking: %s",
+                       self._correspondence.search.remedy(self.voters))  # fmt: skip
 
     async def resign(self) -> None:
         """Before this node stops: a leader lets the others know, so that they need not find out."""

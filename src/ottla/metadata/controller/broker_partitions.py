@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from ottla.base.types import NO_NODE, NodeId
-from ottla.metadata.controller.electorate import UNASSIGNED_DIRECTORY, Electorate, default_directory
+from ottla.metadata.controller.electorate import Electorate, default_directory
 from ottla.metadata.controller.partition_changes import change_record, changed_partition
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import BrokerImage, PartitionImage, PartitionRef, without
+from ottla.metadata.image_parts import UNASSIGNED_DIRECTORY, BrokerImage, PartitionImage, PartitionRef, without
 from ottla.metadata.records import MetadataRecord
 from ottla.wire import api
 

@@ -2,7 +2,8 @@
 
 The preferred leader is the first replica; another that leads already makes room for it alone. A partition with the
 leader it should have is left as it is: naming it again would start an epoch for nothing. An administrator's unclean
-election takes any live replica where no other can lead, whatever the configuration says; records may be lost.
+election takes any live replica where no other can lead, whatever the configuration says, and if need be one whose disk
+was replaced; records may be lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from typing import Final
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_NODE
 from ottla.metadata.controller.decision import RECORDS_PER_DECISION_MAX, Decision, too_large
-from ottla.metadata.controller.electorate import NO_LOG_ENDS, NO_STATIC_CONFIGS, Electorate, LogEnds, StaticConfigs
+from ottla.metadata.controller.electorate import (
+    NO_LOG_ENDS,
+    NO_STATIC_CONFIGS,
+    NOTHING_SAID,
+    Electorate,
+    LogEnds,
+    OfflineDirectories,
+    StaticConfigs,
+)
 from ottla.metadata.controller.partition_changes import Election, change_record, changed_partition
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_parts import PartitionRef
@@ -28,7 +37,7 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-_ELECTIONS: Final = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
+_ELECTIONS: Final = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.LAST_RESORT}
 _NOBODY_TO_ELECT: Final = {
     ElectionType.PREFERRED: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ElectionType.UNCLEAN: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -36,13 +45,17 @@ _NOBODY_TO_ELECT: Final = {
 
 
 def decide_elect_leaders(
-    image: MetadataImage, request: api.ElectLeadersRequest, *, static_configs: StaticConfigs = NO_STATIC_CONFIGS
+    image: MetadataImage,
+    request: api.ElectLeadersRequest,
+    *,
+    static_configs: StaticConfigs = NO_STATIC_CONFIGS,
+    offline_directories: OfflineDirectories = NOTHING_SAID,
 ) -> Decision[api.ElectLeadersResponse]:
     """Asked about all partitions, it answers only for those that needed an election."""
     if request.election_type not in list(ElectionType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
     election_type = ElectionType(request.election_type)
-    electorate = Electorate(image, static_configs)
+    electorate = Electorate(image, static_configs, offline_directories=offline_directories)
     records: list[MetadataRecord] = []
     response = api.ElectLeadersResponse()
     for topic, numbers in _asked(image, request).items():
@@ -84,13 +97,17 @@ def decide_balance_leaders(image: MetadataImage, *, static_configs: StaticConfig
 
 
 def decide_elect_where_leaderless(
-    image: MetadataImage, *, static_configs: StaticConfigs, log_ends: LogEnds = NO_LOG_ENDS
+    image: MetadataImage,
+    *,
+    static_configs: StaticConfigs,
+    log_ends: LogEnds = NO_LOG_ENDS,
+    offline_directories: OfflineDirectories = NOTHING_SAID,
 ) -> Decision[int]:
     """For a controller that takes over, when unclean elections are allowed, and now and then. Replies with their number.
 
     `log_ends`: for the partitions of `plan_log_comparison`.
     """
-    electorate = Electorate(image, static_configs, log_ends=log_ends)
+    electorate = Electorate(image, static_configs, log_ends=log_ends, offline_directories=offline_directories)
     records = [
         change_record(ref, after)
         for ref in image.partitions_without_leader()

@@ -3,6 +3,9 @@
 A broker may lead while it is active and the directory of its replica is online. `joining` and `leaving` name brokers
 whose change is part of the decision itself, which the image does not show yet, `refusing` those who take no writes. The
 two topic configurations that matter here are looked up once for all topics that set them alike.
+
+A broker whose disk was replaced has other directories than the image names. That its copy is gone must be known, not
+concluded from silence: a directory that failed is not among its own either, and may come back with everything.
 """
 
 from __future__ import annotations
@@ -15,11 +18,17 @@ from uuid import UUID
 from ottla.base.types import NO_EPOCH, NO_NODE, NO_OFFSET, LeaderEpoch, NodeId, Offset, TopicId
 from ottla.metadata.configs import MIN_INSYNC_REPLICAS, TOPIC_CONFIGS, BrokerLayers, resolve_topic_config
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_parts import BrokerImage, ConfigResourceType, PartitionImage, PartitionRef, TopicImage
+from ottla.metadata.image_parts import (
+    UNASSIGNED_DIRECTORY,
+    BrokerImage,
+    ConfigResourceType,
+    PartitionImage,
+    PartitionRef,
+    TopicImage,
+)
 from ottla.metadata.min_isr import effective_min_isr
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
-UNASSIGNED_DIRECTORY: Final = UUID(int=1)
 
 StaticConfigs = Mapping[str, str]
 NO_STATIC_CONFIGS: Final[StaticConfigs] = MappingProxyType({})
@@ -36,6 +45,9 @@ class LogEnd(NamedTuple):
 UNKNOWN_LOG_END: Final = LogEnd(NO_EPOCH, NO_OFFSET)
 LogEnds = Mapping[tuple[TopicId, int], Mapping[NodeId, LogEnd]]
 NO_LOG_ENDS: Final[LogEnds] = MappingProxyType({})
+OfflineDirectories = Mapping[NodeId, Collection[UUID]]
+"""Of each broker that has said so, and is the same process still: its directories that failed."""
+NOTHING_SAID: Final[OfflineDirectories] = MappingProxyType({})
 
 
 class TopicRules(NamedTuple):
@@ -53,8 +65,10 @@ class Electorate:
         leaving: NodeId = NO_NODE,
         refusing: Collection[NodeId] = (),
         log_ends: LogEnds = NO_LOG_ENDS,
+        offline_directories: OfflineDirectories = NOTHING_SAID,
     ) -> None:
         self._image = image
+        self._offline_directories = offline_directories
         self._log_ends = log_ends
         self._active = {broker.id for broker in image.brokers.values() if broker.is_active or broker.id == joining}
         self._active.difference_update((leaving, *refusing))
@@ -66,8 +80,15 @@ class Electorate:
     def may_lead(self, partition: PartitionImage, broker_id: NodeId) -> bool:
         if broker_id not in self._active or broker_id not in partition.replicas:
             return False
-        directory = partition.directories[partition.replicas.index(broker_id)]
+        directory = partition.directory_of(broker_id)
         return directory == UNASSIGNED_DIRECTORY or directory in self._image.brokers[broker_id].log_directories
+
+    def has_lost_copy(self, partition: PartitionImage, broker_id: NodeId) -> bool:
+        """The broker is there, and the directory of its copy neither is nor failed: its disk was replaced."""
+        if broker_id not in self._active or self.may_lead(partition, broker_id):
+            return False
+        failed = self._offline_directories.get(broker_id)
+        return failed is not None and partition.directory_of(broker_id) not in failed
 
     def log_end(self, ref: PartitionRef, broker_id: NodeId) -> LogEnd:
         return self._log_ends.get((ref.topic.id, ref.number), {}).get(broker_id, UNKNOWN_LOG_END)

@@ -8,7 +8,8 @@ it, and `change_record` writes the difference down. The rules, in their order:
    still, so that it has every committed record. A replica that may have lost records is not eligible.
 3. The leader is in the ISR; where that is empty, one of the eligible takes over and is the ISR. With neither, those
    who may have lost records (`last_known_elr`) are compared once all are back, and the longest log leads on. Only where
-   the configuration says so any other replica may. Both start out `RECOVERING`.
+   the configuration says so any other replica may; where no copy is left because the disks were replaced, an empty one.
+   All of these start out `RECOVERING`.
 4. A new leader, and a replica dropped from the partition, start a leader epoch: that fences whom nobody has told.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum, IntEnum, auto
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.errors import invariant
 from ottla.base.types import NO_NODE, NodeId
@@ -32,7 +33,12 @@ class Election(Enum):
     PREFERRED = auto()
     """The first replica leads if it may, whoever leads now."""
     UNCLEAN = auto()
-    """As ONLINE; rather than nobody a replica that lacks records."""
+    """As ONLINE; rather than nobody a replica that lacks records, or an empty one where every copy is gone."""
+    LAST_RESORT = auto()
+    """As UNCLEAN; an empty one also while a copy that is left is out of reach."""
+
+
+_UNCLEAN_ELECTIONS: Final = (Election.UNCLEAN, Election.LAST_RESORT)
 
 
 class RecoveryState(IntEnum):
@@ -129,6 +135,8 @@ def _with_leader(
     leader = next(_clean_candidates(before, after, electorate, election), NO_NODE)
     if leader == NO_NODE:
         leader = next(_unclean_candidates(ref, after, electorate, election), NO_NODE)
+        if leader == NO_NODE and (leader := next(_empty_candidates(after, electorate, election), NO_NODE)) != NO_NODE:
+            after = _in_new_directory(after, leader, electorate)
         if leader != NO_NODE:
             others = without(after.last_known_elr, (leader,)) if leader in after.last_known_elr else ()
             after = after._replace(
@@ -167,12 +175,27 @@ def _unclean_candidates(
     One of the suspects has them all, if any copy has: so that all of them must be there and have said how far they go.
     """
     suspects = after.last_known_elr
-    if election is Election.UNCLEAN:
+    if election in _UNCLEAN_ELECTIONS:
         suspects = (*suspects, *after.replicas)
     elif after.isr or after.eligible_leader_replicas or not _are_comparable(ref, after, electorate):
         suspects = ()
     longest_first = sorted(suspects, key=lambda one: electorate.log_end(ref, one), reverse=True)
     return _able(after, longest_first, electorate, after.replicas)
+
+
+def _empty_candidates(after: PartitionImage, electorate: Electorate, election: Election) -> Iterator[NodeId]:
+    """Those whose disk was replaced: the partition begins anew."""
+    lost = [one for one in after.replicas if electorate.has_lost_copy(after, one)]
+    is_allowed = election is Election.LAST_RESORT or (
+        election is Election.UNCLEAN and len(lost) == len(after.replicas)  # What any copy still has is worth a wait.
+    )
+    return iter(lost if is_allowed else ())
+
+
+def _in_new_directory(after: PartitionImage, broker_id: NodeId, electorate: Electorate) -> PartitionImage:
+    places = dict(zip(after.replicas, after.directories, strict=True))
+    places[broker_id] = electorate.directory_for(broker_id)
+    return after._replace(directories=tuple(places.values()))
 
 
 def _are_comparable(ref: PartitionRef, after: PartitionImage, electorate: Electorate) -> bool:

@@ -10,6 +10,7 @@ may have been started anew meanwhile, so that one which registers is believed at
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from ottla.base.types import NO_OFFSET, NodeId, Offset
 from ottla.metadata.image import MetadataImage
@@ -29,6 +30,8 @@ class Session:
     """Whoever has applied this knows that the broker is fenced, and who leads what it led."""
     is_refusing: bool = False
     """None of the broker's directories takes writes, its disk is full as a rule."""
+    offline_directories: frozenset[UUID] | None = None
+    """Those that failed, by its last heartbeat; None before this controller had one."""
     is_heard: bool = False
     """By this controller, and no connection to the broker was lost since."""
     is_gone: bool = False
@@ -41,17 +44,22 @@ class BrokerSessions:
         self._sessions: dict[NodeId, Session] = {}
         self._looked_ms = now_ms
 
-    def on_heartbeat(self, image: MetadataImage, request: api.BrokerHeartbeatRequest, now_ms: int) -> None:
-        """`image`: the controller's, before the decision about this heartbeat. Other epochs than the present are ignored."""
+    def on_heartbeat(self, image: MetadataImage, request: api.BrokerHeartbeatRequest, now_ms: int) -> bool:
+        """Whether it is the first that this controller has of this incarnation. Those of others are ignored.
+
+        `image`: the controller's, before the decision about this heartbeat.
+        """
         broker = image.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
-            return
+            return False
         session = self._session_of(broker, now_ms)
+        is_first = session.offline_directories is None
         session.heard_ms = now_ms
         session.is_heard, session.is_gone = True, False
         session.is_refusing = bool(broker.log_directories) and set(broker.log_directories) <= set(
             request.offline_log_dirs
         )
+        session.offline_directories = frozenset(request.offline_log_dirs)
         session.metadata_offset = max(session.metadata_offset, request.current_metadata_offset)
         if broker.in_controlled_shutdown and session.shutdown_offset is None:
             session.shutdown_offset = image.offset
@@ -59,11 +67,22 @@ class BrokerSessions:
             session.fenced_offset = None
         elif session.fenced_offset is None:
             session.fenced_offset = image.offset
+        return is_first
 
     @property
     def refusing_ids(self) -> set[NodeId]:
         """Brokers that take no writes now. They need not be in an ISR, nor lead while another can."""
         return {broker_id for broker_id, session in self._sessions.items() if session.is_refusing}
+
+    def offline_directories(self, image: MetadataImage) -> dict[NodeId, frozenset[UUID]]:
+        """Of each broker that was heard of since it registered: its directories that failed."""
+        return {
+            broker_id: session.offline_directories
+            for broker_id, session in self._sessions.items()
+            if session.offline_directories is not None
+            and (broker := image.brokers.get(broker_id)) is not None
+            and broker.epoch == session.broker_epoch
+        }
 
     def on_gone(self, image: MetadataImage, broker_id: NodeId, broker_epoch: int, now_ms: int) -> None:
         """A hint, checked by whoever gives it: this incarnation's process is no more."""

@@ -47,6 +47,8 @@ class Member:
         self.directory_id = UUID(int=1000 + node_id)
         self.port = 9000 + node_id
         self.bootstrap_id: int | None = None
+        self.cluster_id = CLUSTER_ID
+        """By which it asks and answers."""
         self.is_cut_off = False
         self.host = Host(f"node-{node_id}")
         self.host.is_alive = False
@@ -101,7 +103,7 @@ class Member:
         chance = machine.stream("quorum")
         quorum = await build_quorum(
             config=BrokerConfig({}),
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.cluster_id,
             me=self.me,
             bootstrap_ids=() if self.bootstrap_id is None else (BOOTSTRAP_ID,),
             may_found=self.bootstrap_id is None,
@@ -115,7 +117,7 @@ class Member:
         self._quorum = quorum
         quorum.start(peers)
         self.snapshots = OwnSnapshots(quorum, machine.clock, snapshot_bytes=SNAPSHOT_BYTES, snapshot_seconds=0)
-        membership = Membership(quorum, peers, me=self.me, cluster_id=CLUSTER_ID, may_join=may_join)
+        membership = Membership(quorum, peers, me=self.me, cluster_id=self.cluster_id, may_join=may_join)
         self._membership = asyncio.get_running_loop().create_task(membership.settle(), name="membership")
 
     def kill(self, kept: Kept = Kept.EVERYTHING) -> None:

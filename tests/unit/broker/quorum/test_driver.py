@@ -7,7 +7,9 @@ import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
 from sim.disk_nodes import Kept
-from tests.unit.broker.quorum.members import Members, describe
+from tests.unit.broker.quorum.members import BOOTSTRAP_ID, Members, describe
+
+OTHER_CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def test_one_node_founds_a_quorum_of_its_own_and_commits():
@@ -58,6 +60,53 @@ def test_a_node_that_finds_no_leader_says_whom_it_waits_for(caplog):
         assert "2 of the voters 1, 2, 3 must run" in caplog.text
         await members[2].start(joins=1)
         await members[3].quorum.wait_leader()
+
+    members.play(scene())
+
+
+async def wait_for_leader(members, node_id):
+    async with asyncio.timeout(60):
+        await members[node_id].quorum.wait_leader()
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["a voter by its log", "knows only whom to ask"])
+def test_a_node_of_another_cluster_is_told_so_instead_of_waiting(is_new):
+    members = Members(4)
+
+    async def scene():
+        for node_id in (1, 2, 3):
+            await members[node_id].start(joins=1 if node_id > 1 else None)
+        await members.until(lambda: all(len(member.quorum.voters) == 3 for member in members.alive))
+        stranger = members[4 if is_new else 3]
+        if not is_new:
+            stranger.kill()
+        stranger.cluster_id = OTHER_CLUSTER_ID
+        await stranger.start(joins=1, may_join=False)
+        with pytest.raises(ApiError) as refused:
+            await wait_for_leader(members, stranger.node_id)
+        assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert set(stranger.quorum.foreign_ids) == ({BOOTSTRAP_ID} if is_new else {1, 2})
+        assert members.leader is not None
+
+    members.play(scene())
+
+
+def test_one_node_of_another_cluster_among_the_voters_keeps_nobody_from_waiting_for_the_right_ones(caplog):
+    members = Members(3)
+
+    async def scene():
+        await members.found()
+        for member in members.alive:
+            member.kill()
+        members[3].cluster_id = OTHER_CLUSTER_ID
+        await members[3].start(joins=1)
+        await members[1].start()
+        with pytest.raises(TimeoutError):
+            await wait_for_leader(members, 1)
+        assert "another cluster answers for the nodes 3" in caplog.text
+        await members[2].start(joins=1)
+        await wait_for_leader(members, 1)
+        assert members.leader is not None
 
     members.play(scene())
 

@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.types import TopicPartition
 from ottla.metadata.controller.brokers import decide_fence_broker
 from ottla.metadata.controller.elections import (
     BALANCING_ELECTIONS_MAX,
@@ -14,12 +15,15 @@ from ottla.metadata.controller.elections import (
     decide_elect_where_leaderless,
 )
 from ottla.metadata.controller.electorate import NO_STATIC_CONFIGS
+from ottla.metadata.image_parts import UNASSIGNED_DIRECTORY
 from ottla.wire import api
 from tests.unit.metadata.cluster import (
+    DIRECTORY_ID,
     apply,
     broker_record,
     image_of,
     orders,
+    partition_of,
     partition_record,
     replay,
     shown,
@@ -114,6 +118,75 @@ def test_where_nobody_leads_the_configuration_may_let_somebody(unclean, expected
     decision = decide_elect_where_leaderless(image, static_configs=NO_STATIC_CONFIGS)
     apply(image, decision)
     assert (shown(image), decision.reply) == (expected, count)
+
+
+# ---- disks that were replaced ----
+
+OLD_DISK, NEW_DISK = UUID(int=31), UUID(int=32)
+OFFLINE = {"leader": -1, "isr": [], "last_known_elr": [2]}
+
+
+def replaced(replicas=(2,), *, unclean, disks=(NEW_DISK,)):
+    """orders-0 was on a disk of broker 2 that is not among its own any more; 1 has no copy unless it is a replica."""
+    directories = [OLD_DISK if one == 2 else DIRECTORY_ID for one in replicas]
+    records = orders(replicas, unclean=unclean, directories=directories, **OFFLINE)
+    return image_of(*records, broker_record(2, log_dirs=list(disks)), brokers=3)
+
+
+def elected(image, offline_directories):
+    decision = decide_elect_where_leaderless(
+        image, static_configs=NO_STATIC_CONFIGS, offline_directories=offline_directories
+    )
+    apply(image, decision)
+    return shown(image), partition_of(image).directories
+
+
+@pytest.mark.parametrize(
+    ("disks", "directory"), [([NEW_DISK], NEW_DISK), ([NEW_DISK, UUID(int=33)], UNASSIGNED_DIRECTORY)]
+)
+def test_what_was_on_a_replaced_disk_alone_begins_empty_where_unclean_elections_are_allowed(disks, directory):
+    image = replaced(unclean=True, disks=disks)
+    assert elected(image, {2: frozenset()}) == ("2 | 2 | -", (directory,))
+    assert partition_of(image).leader_recovery_state == 1
+    delta = image.take_delta()
+    assert delta.unclean_elections == delta.begun_empty == [TopicPartition("orders", 0)]
+
+
+def test_what_was_on_a_replaced_disk_alone_waits_for_it_otherwise():
+    assert elected(replaced(unclean=False), {2: frozenset()}) == ("- | - | -", (OLD_DISK,))
+
+
+@pytest.mark.parametrize(
+    "offline_directories", [{}, {2: frozenset({OLD_DISK})}], ids=["not heard of yet", "the disk failed"]
+)
+def test_a_disk_that_may_come_back_is_not_replaced(offline_directories):
+    assert elected(replaced(unclean=True), offline_directories) == ("- | - | -", (OLD_DISK,))
+
+
+def test_an_older_copy_leads_rather_than_an_empty_one_and_is_waited_for_while_it_is_down():
+    image = replaced((2, 3), unclean=True)
+    assert elected(image, {2: frozenset(), 3: frozenset()})[0] == "3 | 3 | -"
+    image = replaced((2, 3), unclean=True)
+    replay(image, broker_record(3, fenced=True))
+    assert elected(image, {2: frozenset(), 3: frozenset()})[0] == "- | - | -"
+
+
+def test_an_administrator_need_not_wait_for_older_copies():
+    image = replaced((2, 3), unclean=False)
+    replay(image, broker_record(3, fenced=True))
+    topics = [api.ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[0])]
+    request = api.ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics)
+    apply(image, decide_elect_leaders(image, request, offline_directories={2: frozenset()}))
+    assert (shown(image), partition_of(image).directories) == ("2 | 2 | -", (NEW_DISK, DIRECTORY_ID))
+
+
+def test_clean_elections_know_nothing_of_replaced_disks():
+    image = image_of(
+        *orders((1, 2), leader=-1, isr=[], eligible_leader_replicas=[2], directories=[DIRECTORY_ID, OLD_DISK]),
+        broker_record(2, log_dirs=[NEW_DISK]),
+        brokers=2,
+    )
+    assert elected(image, {1: frozenset(), 2: frozenset()}) == ("- | - | 2", (DIRECTORY_ID, OLD_DISK))
 
 
 # ---- balance ----

@@ -4,7 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from ottla.metadata.controller.electorate import NO_STATIC_CONFIGS, UNASSIGNED_DIRECTORY, Electorate, TopicRules
+from ottla.metadata.controller.electorate import NO_STATIC_CONFIGS, Electorate, TopicRules
+from ottla.metadata.image_parts import UNASSIGNED_DIRECTORY
 from ottla.wire import api
 from tests.unit.metadata.cluster import DIRECTORY_ID, broker_record, image_of, orders, partition_of, topic_records
 

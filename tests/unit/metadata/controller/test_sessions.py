@@ -1,5 +1,7 @@
 """Who is alive: sessions of brokers, with the time handed in."""
 
+from uuid import UUID
+
 from ottla.metadata.controller.sessions import BrokerSessions
 from ottla.wire import api
 from tests.unit.metadata.cluster import broker_record, image_of, replay
@@ -138,3 +140,21 @@ def test_a_fenced_broker_need_not_be_told():
     sessions.on_heartbeat(image, heartbeat(1), 0)
     sessions.on_heartbeat(image, heartbeat(2, offset=image.offset), 0)
     assert sessions.has_been_told(image, 1)
+
+
+# ---- directories that failed ----
+
+
+def test_what_a_broker_says_of_its_directories_is_known_of_the_incarnation_that_said_it():
+    image, sessions = cluster()
+    failed = UUID(int=31)
+    said = heartbeat(2)
+    said.offline_log_dirs = [failed]
+    assert sessions.offline_directories(image) == {}
+    assert [sessions.on_heartbeat(image, said, 0) for _ in range(2)] == [True, False]
+    assert sessions.offline_directories(image) == {2: {failed}}
+    replay(image, broker_record(2, broker_epoch=9))
+    assert sessions.offline_directories(image) == {}
+    assert not sessions.on_heartbeat(image, said, 0)
+    assert sessions.on_heartbeat(image, heartbeat(2, epoch=9), 0)
+    assert sessions.offline_directories(image) == {2: set()}
