@@ -181,6 +181,16 @@ class BrokerLifecycle:
             raise ApiError(ErrorCode(response.error_code), f"{api_key.name} was refused")
         return response
 
+    async def register_again(self) -> float:
+        """Of a broker that was registered and is not any more. Returns how many seconds to wait before going on."""
+        logger.warning("broker %d is not known with epoch %d any more", self._identity.node_id, self.broker_epoch)
+        try:
+            await self._register_broker()
+        except ApiError as error:
+            logger.error("the cluster does not take this broker back: %s; it is asked again", error)
+            return self._session_seconds
+        return 0
+
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
     async def _send_heartbeats(self) -> None:
@@ -191,7 +201,7 @@ class BrokerLifecycle:
                 pause_seconds = self._seconds_between()
             except ApiError as error:
                 self._on_unanswered()
-                pause_seconds = await self._register_again() if error.code in _UNKNOWN_HERE else RETRY_SECONDS
+                pause_seconds = await self.register_again() if error.code in _UNKNOWN_HERE else RETRY_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_seconds):
                     await self._is_due.wait()
@@ -248,16 +258,6 @@ class BrokerLifecycle:
         if self._somebody_leaves or self.state is BrokerState.SHUTTING_DOWN:
             return min(LEAVING_SECONDS, self._interval_seconds)
         return self._interval_seconds
-
-    async def _register_again(self) -> float:
-        """Seconds until the next heartbeat."""
-        logger.warning("broker %d is not known with epoch %d any more", self._identity.node_id, self.broker_epoch)
-        try:
-            await self._register_broker()
-        except ApiError as error:
-            logger.error("the cluster does not take this broker back: %s; it is asked again", error)
-            return self._session_seconds
-        return 0
 
     def _become(self, state: BrokerState) -> None:
         if state is self.state:

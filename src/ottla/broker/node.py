@@ -28,6 +28,7 @@ from ottla.broker.lifecycle import BrokerLifecycle
 from ottla.broker.neighbours import Neighbours
 from ottla.broker.peers import Peers
 from ottla.broker.quorum.driver import Quorum
+from ottla.broker.refused_batches import RefusedBatches
 from ottla.broker.registration import NodeIdentity
 from ottla.broker.transactions import Transactions
 from ottla.broker.verification import Verification
@@ -54,6 +55,7 @@ Reply = TypeVar("Reply")
 LEADER_SECONDS_MAX: Final = 5.0  # Beyond what a fetch waits for by itself.
 CATCH_UP_LOOKS_MAX: Final = 500
 CATCH_UP_LOOK_SECONDS: Final = 0.003
+REPLACED_SECONDS: Final = 0.1  # The other process, if it lives, serves by then, and this one is told to wait.
 
 AddressOf = Callable[[NodeId], tuple[str, int] | None]
 ConnectPeers = Callable[[NodeId, Peers, AddressOf], Peers]
@@ -102,6 +104,7 @@ class Node:
         self.fetch_sessions = FetchSessions(
             world.new_session_id, config.integer("max.incremental.fetch.session.cache.slots")
         )
+        self.refused_batches = RefusedBatches(world.clock)
         self.advertised = AdvertisedAddresses()
         self.stopping = False
         self._producer_ids: ProducerIdBlock | None = None
@@ -178,11 +181,16 @@ class Node:
         return reply
 
     async def wait_registered(self) -> None:
-        """Until the image has this broker as it registered: roles from before are not ours, whatever our logs have lost."""
-        while True:
-            if self._is_registered:
-                return
-            await asyncio.sleep(CATCH_UP_LOOK_SECONDS)
+        """Until the image has this broker as it registered: roles from before are not ours, whatever our logs have lost.
+
+        Another process may have taken the place since: a request of the one before us, long dead, can come after ours.
+        """
+        while not self._is_registered:
+            if self.image.offset < self.lifecycle.broker_epoch:
+                await asyncio.sleep(CATCH_UP_LOOK_SECONDS)
+            else:
+                await asyncio.sleep(REPLACED_SECONDS)
+                await asyncio.sleep(await self.lifecycle.register_again())
 
     @property
     def _is_registered(self) -> bool:

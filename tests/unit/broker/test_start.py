@@ -8,6 +8,7 @@ import pytest
 
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.node import World
+from ottla.broker.registration import NodeIdentity
 from ottla.broker.start import AdvertisedListener, StartRefused, close_node, prepare_node, start_node
 from ottla.log.handles import HandleCache
 from ottla.server.real_disk import RealDisk
@@ -58,6 +59,34 @@ def test_only_the_quorum_is_answered_before_the_node_is_ready(tmp_path: Path) ->
         assert not waiting.done()
         await start_node(opened)
         assert [broker.node_id for broker in (await waiting).brokers] == [1]
+        await close_node(opened)
+
+    asyncio.run(scene())
+
+
+def test_a_broker_whose_place_another_process_took_registers_again(tmp_path: Path) -> None:
+    """The last request of a process that died while it started may be late: which one lives, nobody can tell."""
+
+    async def scene() -> None:
+        opened = await prepared(tmp_path)
+        node = opened.node
+        await node.quorum.wait_leader()
+        await node.lifecycle.register()
+        mine = node.image.brokers[1].incarnation_id
+        dead = NodeIdentity(
+            node_id=1,
+            cluster_id=node.cluster_id,
+            incarnation_id=UUID(int=1),
+            endpoints=[],
+            rack=None,
+            directory_ids=[opened.directories[0].directory_id],
+        )
+        await node.active_controller.register_broker(dead.broker_registration())
+        async with asyncio.timeout(5):
+            await node.wait_registered()
+        registered = node.image.brokers[1]
+        assert (registered.incarnation_id, registered.epoch) == (mine, node.lifecycle.broker_epoch)
+        await start_node(opened)
         await close_node(opened)
 
     asyncio.run(scene())

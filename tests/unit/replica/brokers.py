@@ -14,6 +14,7 @@ from uuid import UUID
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.fetch_session import FetchSessions
 from ottla.broker.handlers.fetch import fetch
+from ottla.broker.refused_batches import RefusedBatches
 from ottla.broker.request import Peer, RequestContext
 from ottla.log.directory import LogDirectory
 from ottla.log.handles import HandleCache
@@ -101,6 +102,7 @@ class Broker:
             config=SimpleNamespace(string=self.config.get),
             partitions=self.partitions,
             fetch_sessions=self.sessions,
+            refused_batches=RefusedBatches(world.clock),
             clock=world.clock,
             workers=world.workers,
             image=self.image,

@@ -5,7 +5,7 @@ answer is ready without a single suspension. Every batch of a request takes its 
 anything is awaited, so that the next request of the connection cannot overtake any. acks=0 gets no answer, acks=1 the
 leader's page cache, acks=all what is committed, for at most `timeout_ms`; with fewer in-sync replicas than
 `min.insync.replicas` it is refused before the append, or after it where they went away meanwhile. Who does not lead says
-who does (KIP-951).
+who does (KIP-951). What is in flight behind a refused batch does not overtake it (broker/refused_batches.py).
 
 The first batch of a transaction waits for its coordinator (broker/verification.py). From v12 on a producer does not
 announce its partitions itself: the batch does.
@@ -65,6 +65,7 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
     appends: Appends = []
     commits: Commits = []
     may_be_refused = False
+    refused_batches = node.refused_batches
     for topic, partitions in call.topics:
         outcomes: Outcomes = []
         answers.append((topic, outcomes))
@@ -77,12 +78,15 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
                     partition.require_replicas()
                 if partition.is_internal:
                     raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only Ottla itself writes to {topic!r}")
+                if refused_batches.refusals:
+                    refused_batches.check(topic, index, batch, partition)
                 if batch[_ATTRIBUTES_LOW_BYTE] & _TRANSACTIONAL_BIT:
                     appended = _begin_transactional(node, context, call, partition, batch)
                 else:
                     appended = partition.begin_append(batch)
             except ApiError as error:
                 outcomes.append(_refused(index, error))
+                refused_batches.note(topic, index, batch, error.code)
                 may_be_refused = True
                 continue
             if isinstance(appended, AppendResult):
@@ -94,6 +98,7 @@ async def produce(node: Node, context: RequestContext, call: ProduceCall) -> Par
             else:
                 outcomes.append(Produced(index, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1))
                 appends.append((_Slot(outcomes, len(outcomes) - 1, partition), appended))
+                refused_batches.note_if_refused(appended, topic, index, batch)
     try:
         if appends:
             may_be_refused = True
