@@ -77,8 +77,8 @@ class _Pending:
 
 class Connection(ReceivingConnection):
     __slots__ = (
-        "_is_yielding", "_on_closed", "_out", "_pending", "_request_bytes_max", "_service", "can_answers_wait",
-        "closed", "draining", "peer",
+        "_is_yielding", "_last_context", "_on_closed", "_out", "_pending", "_request_bytes_max", "_service",
+        "can_answers_wait", "closed", "draining", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -98,6 +98,7 @@ class Connection(ReceivingConnection):
         self._service = service
         self._request_bytes_max = request_bytes_max
         self._pending: deque[_Pending] = deque()
+        self._last_context: RequestContext | None = None
         self._out: Parts = []
         self._is_yielding = False
         self._on_closed = on_closed
@@ -162,7 +163,7 @@ class Connection(ReceivingConnection):
 
     def _handle(self, frame: memoryview) -> None:
         try:
-            context = self._service.begin(frame, self.peer)
+            context = self._last_context = self._service.begin(frame, self.peer)
             self.can_answers_wait = context.api_key > _FETCH
             coroutine = self._service.answer(context, frame)
             waits_on = coroutine.send(None)
@@ -298,8 +299,12 @@ class Connection(ReceivingConnection):
         self._pause()
 
     def send_away(self) -> None:
-        """This broker is cut off: a client that waits here may wait for nothing. Other nodes stay."""
-        if any(not is_of_peer(pending.context) for pending in self._pending):
+        """This broker is cut off: a client that waits here may wait for nothing. Other nodes stay.
+
+        Those that do not wait go, too: what is on its way from them would arrive when the network is whole again, long
+        after they gave it up. A commit of offsets would take back all that was committed elsewhere since.
+        """
+        if self._last_context is not None and not is_of_peer(self._last_context):
             self._refuse(NotServed("this broker is cut off from the cluster: ask another"))
 
     def _refuse(self, reason: str | BaseException) -> None:

@@ -220,7 +220,7 @@ class SocketServer:
             connection.close()
 
     def send_clients_away(self) -> None:
-        """Those that wait for an answer; who asks later is told then."""
+        """All but other nodes; who asks later is told then."""
         for connection in tuple(self.connections):
             connection.send_away()
 

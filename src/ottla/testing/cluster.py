@@ -6,7 +6,7 @@ node join at any time.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -21,6 +21,7 @@ from ottla.wire.apis import ApiKey
 JOIN_SECONDS_MAX: Final = 30.0
 ANSWER_SECONDS_MAX: Final = 5.0
 ASK_AGAIN_SECONDS: Final = 0.05
+HEARD_MS_MAX: Final = 1_500  # Voters fetch at least twice a second.
 LOG_CHARACTERS_MAX: Final = 4000
 
 
@@ -64,12 +65,18 @@ class Cluster:
         return self.node(self._quorum().leader_id)
 
     def wait_joined(self) -> None:
-        """Until every node is a voter: before that, the death of the first would leave no quorum."""
+        """Until every node is a voter that is heard: before that, the death of the first would leave no quorum, and so
+        would a second lost disk before the node of the first votes again."""
         deadline = time.monotonic() + JOIN_SECONDS_MAX
-        while len(self._quorum().current_voters) < len(self.nodes):
+        while not self._is_joined(self._quorum().current_voters):
             if time.monotonic() > deadline:
                 raise BrokerFailed(f"not every node joined within {JOIN_SECONDS_MAX} s; their logs:\n{self._logs()}")
             time.sleep(ASK_AGAIN_SECONDS)
+
+    def _is_joined(self, voters: Sequence[api.DescribeQuorumResponse.ReplicaState]) -> bool:
+        newest_ms = max((voter.last_fetch_timestamp for voter in voters), default=0)  # The leader's own: now.
+        heard = [voter for voter in voters if newest_ms - voter.last_fetch_timestamp < HEARD_MS_MAX]
+        return len(heard) == len(self.nodes)
 
     def _quorum(self) -> api.DescribeQuorumResponse.PartitionData:
         kind = api.DescribeQuorumRequest

@@ -54,4 +54,5 @@ def test_nothing_acknowledged_is_lost(
                 time.sleep(FAULT_SECONDS)
             load.wait_for(100)
             site.topics.wait_until(topic_name, lambda state: len(state.isr) == 3)
+            site.cluster.wait_joined()
     report(load.require_clean())

@@ -216,9 +216,15 @@ def test_draining_answers_what_is_under_way_and_takes_no_more() -> None:
 
 @pytest.mark.parametrize(
     ("client_id", "is_waiting", "is_closed"),
-    [("app", True, True), ("app", False, False), (None, True, True), (f"{CLIENT_ID_PREFIX}2", True, False)],
+    [
+        ("app", True, True),
+        ("app", False, True),
+        (None, True, True),
+        (f"{CLIENT_ID_PREFIX}2", True, False),
+        (f"{CLIENT_ID_PREFIX}2", False, False),
+    ],
 )
-def test_clients_that_wait_are_sent_away_and_other_nodes_are_not(
+def test_clients_are_sent_away_and_other_nodes_are_not(
     client_id: str | None, is_waiting: bool, is_closed: bool
 ) -> None:
     async def scene() -> None:
