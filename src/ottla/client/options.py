@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, libversion
 
 from ottla.client.errors import ConfigError, ErrorLog
 from ottla.client.refusals import refusal_text
@@ -22,6 +22,7 @@ from ottla.client.text import c_text
 
 ACKS_ALL: Final = "all"
 IN_FLIGHT_WITH_IDEMPOTENCE_MAX: Final = 5  # A broker remembers that many batches of a producer and partition.
+REBOOTSTRAPS_FROM: Final = 0x020A0000  # librdkafka 2.10 (KIP-899); older ones do not know the option.
 MOCK_CLUSTER: Final = "test.mock.num.brokers"  # librdkafka's in-process brokers: the one case without an address.
 # Names that are spelt with an underscore in librdkafka or confluent-kafka, too; most are callbacks.
 UNDERSCORED: Final = frozenset({"error_cb", "stats_cb", "throttle_cb", "oauth_cb", "on_commit", "logger", "log_level"})
@@ -233,7 +234,7 @@ def refuse_what_is_no_text(name: str, value: object) -> None:
 
 def settle_producer(kafka: dict[str, object], given: Mapping[str, object]) -> None:
     """Idempotence is on unless what was asked for rules it out; asked for together, the two are refused."""
-    if "transactional.id" in kafka:
+    if "transactional.id" in kafka and libversion()[1] >= REBOOTSTRAPS_FROM:
         # With its default librdkafka 2.16 stands still in send_offsets_to_transaction() after all brokers were away at once.
         kafka.setdefault("metadata.recovery.strategy", "none")
     kafka["acks"] = as_acks("acks", kafka["acks"])
