@@ -81,7 +81,7 @@ class BrokerLifecycle:
         self._unfenced = asyncio.Event()
         self._stopped = asyncio.Event()
         self.on_lease_over: Callable[[], None] = lambda: None
-        """Called once it has ended, and again while no controller answers: who waits here may wait for nothing."""
+        """Called once it has ended, and again while no controller answers: no client has business here any more."""
         self._tasks = OwnedTasks()
         self._heartbeats: asyncio.Task[None] | None = None
 

@@ -8,7 +8,6 @@ again in their order. What comes much later was not in flight, and is left to th
 """
 
 import asyncio
-from struct import Struct
 from typing import Final, NamedTuple
 
 from ottla.base.clock import Clock
@@ -16,7 +15,7 @@ from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import ProducerId
 from ottla.log.partition_log import AppendResult
 from ottla.replica.partition import Partition
-from ottla.wire.batch import HEADER_BYTES
+from ottla.wire.batch import HEADER_BYTES, producer_of
 from ottla.wire.hot import TopicKey
 
 REMEMBERED_SECONDS: Final = 30.0  # As long as clients wait for an answer unless told otherwise.
@@ -31,9 +30,6 @@ _REPEATED: Final = frozenset(
     )
 )
 """With these a client sends the batch again. One refused for what it holds is given up, and some clients leave a gap."""
-
-_PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence
-_PRODUCER_AT: Final = 43
 
 
 class _Refusal(NamedTuple):
@@ -51,7 +47,7 @@ class RefusedBatches:
         """Of several that were refused the lowest sequence counts, from its last refusal on."""
         if batch is None or len(batch) < HEADER_BYTES or code not in _REPEATED:
             return
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+        producer_id, epoch, sequence = producer_of(batch)
         if producer_id < 0:
             return
         self._forget_old()
@@ -82,7 +78,7 @@ class RefusedBatches:
         if len(batch) < HEADER_BYTES:
             return
         self._forget_old()
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+        producer_id, epoch, sequence = producer_of(batch)
         key = (topic, index, producer_id)
         refusal = self.refusals.get(key)
         if refusal is None or refusal.epoch != epoch:

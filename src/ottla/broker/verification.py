@@ -11,7 +11,6 @@ Called by broker/handlers/produce.py and the handler of TxnOffsetCommit.
 
 import asyncio
 from dataclasses import dataclass, field
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.errors import ApiError, ErrorCode
@@ -25,14 +24,12 @@ from ottla.replica.partition import Partition
 from ottla.replica.transaction_guards import Guard
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from ottla.wire.batch import HEADER_BYTES
+from ottla.wire.batch import HEADER_BYTES, producer_of
 
 if TYPE_CHECKING:
     from ottla.broker.node import Node
 
 ADD_PARTITIONS_VERSION: Final = 5
-_PRODUCER: Final = Struct(">qhi")  # id, epoch, first sequence
-_PRODUCER_AT: Final = 43
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ class Verification:
         """Appends a transactional batch in the order of its producer, as `Partition.begin_append` does."""
         if len(batch) < HEADER_BYTES:
             raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{partition.topic_partition}: a batch of {len(batch)} bytes")
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+        producer_id, epoch, sequence = producer_of(batch)
         key = (partition.topic_partition, producer_id)
         before = self._last_places.get(key)
         if (before is None or before.done()) and partition.is_in_transaction(producer_id, epoch):

@@ -197,6 +197,12 @@ def set_log_append_time(batch: memoryview | bytearray, timestamp: TimestampMs) -
     set_crc(batch)
 
 
+def producer_of(batch: Buffer) -> tuple[int, int, int]:
+    """Id, epoch and first sequence, of a batch whose header is there whole; without reading the rest of it."""
+    producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+    return producer_id, epoch, sequence
+
+
 def set_producer(
     batch: memoryview | bytearray,
     *,
