@@ -313,6 +313,22 @@ def test_the_doctor_names_a_disk_that_fills_up(tmp_path: Path) -> None:
     assert "ottla topic config audit --set retention.ms" in finding["fix"][0]
 
 
+def test_the_doctor_names_an_address_where_nobody_answers(topic_name: str) -> None:
+    with ottla.testing.broker() as broker:
+        alone = {"controller.quorum.auto.join.enable": "false", "advertised.listeners": "PLAINTEXT://127.0.0.1:9"}
+        second = Broker(config={**settings_of_node(2, 2, broker.bootstrap_servers), **alone})
+        second.start()
+        try:
+            ops = Commands(broker.bootstrap_servers)
+            ops.run("topic", "create", topic_name, "-p", "4", "-r", "1")
+            findings = ops.json("doctor", "--sample", "0.5", exit_code=1)["findings"]
+        finally:
+            second.close()
+    [found] = [each for each in findings if each["kind"] == "advertised-listener"]
+    assert "broker 2" in found["what"]
+    assert "127.0.0.1:9, and there nobody answers this machine" in found["evidence"][0]
+
+
 @pytest.fixture
 def fourth(cluster: Cluster) -> Iterator[Broker]:
     """A node that is not started yet."""

@@ -324,7 +324,9 @@ class ActiveController:
         self._chores.append(self._tasks.spawn(chore, name=name))
 
     async def _repeat(self, chore: Chore, seconds: float) -> None:
-        while True:
+        task = asyncio.current_task()
+        # Asked, not waited for: the office may end within what a chore has begun, and `gather` tells its refusal alone.
+        while task is not None and not task.cancelling():
             await asyncio.sleep(seconds)
             try:
                 await chore()

@@ -24,6 +24,8 @@ from ottla.wire.apis import ApiKey
 PROBE_SECONDS_MAX: Final = 0.1
 SUCCESSOR_LOOK_SECONDS: Final = 0.01
 SUCCESSOR_LOOKS_MAX: Final = 50
+IN_VAIN_SECONDS: Final = 2.0
+"""One that is found gone, and that nobody replaces, is only out of our reach: for so long it is not waited for again."""
 LISTED_SECONDS: Final = 0.5
 
 
@@ -36,6 +38,7 @@ class Neighbours:
         self._probes: dict[NodeId, asyncio.Task[bool]] = {}
         self._alive = {broker.id for broker in image.brokers.values() if not broker.fenced}
         self._lost_at: dict[NodeId, float] = {}
+        self._in_vain_at: dict[NodeId, float] = {}
 
     def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
         for broker_id in delta.brokers_changed:
@@ -55,7 +58,9 @@ class Neighbours:
 
     async def wait_replaced(self, broker_ids: Iterable[NodeId]) -> bool:
         """Whether one of them is gone. Then others have what it had when this returns, unless that takes too long."""
-        others = {one for one in broker_ids if one not in (self._node_id, NO_NODE)}
+        since = self._clock.monotonic() - IN_VAIN_SECONDS
+        self._in_vain_at = {broker_id: at for broker_id, at in self._in_vain_at.items() if at > since}
+        others = {one for one in broker_ids if one not in (self._node_id, NO_NODE)} - self._in_vain_at.keys()
         if not others:
             return False
         answers = await asyncio.gather(*(self._is_gone(one) for one in others))
@@ -64,6 +69,9 @@ class Neighbours:
             if all(self._is_fenced(one) for one in gone):
                 break
             await asyncio.sleep(SUCCESSOR_LOOK_SECONDS)
+        else:
+            now = self._clock.monotonic()
+            self._in_vain_at |= {one: now for one in gone if not self._is_fenced(one)}
         return bool(gone)
 
     def _is_fenced(self, broker_id: NodeId) -> bool:

@@ -7,7 +7,7 @@ cluster as any client may; nothing is kept between two runs.
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -99,12 +99,14 @@ class Look:
 
 def gather(connection: Connection, sample_s: float, *, sleep: Callable[[float], None] = time.sleep) -> Evidence:
     admin = connection.admin()
-    started, first = time.monotonic(), look(admin)
+    unreachable = unreachable_brokers(admin.describe_members().brokers)
+    started, first = time.monotonic(), look(admin, unreachable)
     sleep(sample_s)
-    second = look(admin)
+    second = look(admin, unreachable)
     seconds = time.monotonic() - started
     state = cluster_state(admin)
     described = describe_partitions(connection, state.offline)
+    holders = last_in_sync(described, state.offline)
     rates = growth_rates(largest_copies(first.directories), largest_copies(second.directories), seconds)
     return Evidence(
         seconds=seconds,
@@ -118,11 +120,11 @@ def gather(connection: Connection, sample_s: float, *, sleep: Callable[[float], 
         hot=tuple(with_key(connection, each, second.ends) for each in hot_partitions(rates)),
         stalled=stalled_groups(connection, first, second),
         group_count=len(second.groups),
-        unreachable=unreachable_brokers(state.brokers),
+        unreachable=unreachable,
         bootstrap_hosts=tuple(address.host for address in connection.addresses),
         throttled_topics=() if state.reassignments else tuple(throttled_topics(admin)),
-        last_in_sync=last_in_sync(described, state.offline),
-        replaced_disks=replaced_disks(described, state, second.directories),
+        last_in_sync=holders,
+        replaced_disks=replaced_disks(described, holders, state, second.directories),
     )
 
 
@@ -153,6 +155,7 @@ def last_in_sync(
 
 def replaced_disks(
     described: api.DescribeTopicPartitionsResponse,
+    last_in_sync: Mapping[TopicPartition, tuple[NodeId, ...]],
     state: ClusterState,
     directories: Mapping[NodeId, Sequence[LogDirectory]],
 ) -> dict[TopicPartition, tuple[NodeId, ...]]:
@@ -168,21 +171,21 @@ def replaced_disks(
         for each in topic.partitions
     }
     found = {
-        where: tuple(node for node in holders if node in offline[where])
-        for where, holders in last_in_sync(described, state.offline).items()
+        where: tuple(node for node in holders if node in offline[where]) for where, holders in last_in_sync.items()
     }
     return {where: nodes for where, nodes in found.items() if nodes}
 
 
-def look(admin: Admin) -> Look:
-    listings = admin.list_groups()
+def look(admin: Admin, unreachable: Collection[NodeId] = ()) -> Look:
+    """Without what only those could tell; groups are then left out as a whole, for any broker may coordinate some."""
+    listings = [] if unreachable else admin.list_groups()
     groups = admin.describe_groups([listing.group for listing in listings]) if listings else {}
     committed = {
         group: {where: position.offset for where, position in admin.list_group_offsets(group).items()}
         for group in groups
     }
     partitions = admin.list_partitions()
-    led = sorted(where for where, info in partitions.items() if info.leader is not None)
+    led = sorted(where for where, info in partitions.items() if info.leader not in (None, *unreachable))
     return Look(
         directories=admin.describe_log_directories(),
         groups=groups,

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import confluent_kafka
 from confluent_kafka import KafkaException, TopicCollection
 
+from ottla.base.errors import ErrorCode
 from ottla.base.types import TopicPartition
 from ottla.client.admin_cluster import ClusterAdmin
 from ottla.client.admin_groups import GroupAdmin
@@ -29,7 +30,7 @@ from ottla.client.admin_values import (
     resource_name,
     topic_description,
 )
-from ottla.client.errors import client_error
+from ottla.client.errors import client_error, coded_error
 from ottla.client.offsets import librdkafka_offsets
 from ottla.client.text import c_texts
 from ottla.client.topics import (
@@ -92,7 +93,10 @@ class Admin(GroupAdmin, TransactionAdmin, ClusterAdmin):
         return self.describe_topics([name])[name]
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        asked = TopicCollection(c_texts(names, "the topic"))
+        texts = c_texts(names, "the topic")
+        if "" in texts:  # Of the calls that take names this alone has a `ValueError` for it.
+            raise coded_error(ErrorCode.INVALID_TOPIC_EXCEPTION, "describing topics", "A topic's name is not empty")
+        asked = TopicCollection(texts)
         found = self._finish("describing", self._kafka.describe_topics(asked, request_timeout=self._timeout_s))
         return {name: topic_description(described) for name, described in found.items()}
 

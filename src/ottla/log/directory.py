@@ -7,8 +7,9 @@ say of a former partition is gone (`forget_absent`) before a new one of its name
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Set
-from posixpath import join
+from collections.abc import Callable, Iterable, Mapping, Set
+from itertools import chain, count
+from posixpath import basename, join
 from uuid import UUID
 
 from ottla.base.disk import Disk
@@ -142,19 +143,27 @@ class LogDirectory:
     def rename_deleted(self, log: PartitionLog, unique: str) -> str:
         """First half of a deletion: the name is free for a new partition. Returns the path for `remove_deleted`."""
         log.close(clean=False)
-        target = join(self.path, file_names.deleted_directory_name(log.topic_partition, unique))
-        self._disk.rename(log.directory, target)
+        target = self._rename(log.topic_partition, file_names.deleted_directory_name, unique)
         # At once, as nothing else takes it out; the other checkpoints are written anew from the logs that there are.
         self.cleaned_ends = self._without({log.topic_partition}, OffsetCheckpoint.CLEANER, self.cleaned_ends)
         return target
 
     def set_aside(self, topic_partition: TopicPartition, unique: str) -> str:
         """Keeps a directory that is of no partition of this node under a name that is in nobody's way; returns that."""
-        name = file_names.stray_directory_name(topic_partition, unique)
-        self._disk.rename(self._path_of(topic_partition), join(self.path, name))
+        target = self._rename(topic_partition, file_names.stray_directory_name, unique)
         self._disk.sync_directory(self.path)  # Else a crash might give the name back after it was taken anew.
         self.forget_absent([topic_partition])
-        return name
+        return basename(target)
+
+    def _rename(
+        self, topic_partition: TopicPartition, name_for: Callable[[TopicPartition, str], str], unique: str
+    ) -> str:
+        """Returns the new path, which has a number where a former one of that name is still there."""
+        endings = chain([unique], (f"{unique}-{number}" for number in count(2)))
+        paths = (join(self.path, name_for(topic_partition, ending)) for ending in endings)
+        free = next(path for path in paths if not self._disk.exists(path))
+        self._disk.rename(self._path_of(topic_partition), free)
+        return free
 
     def forget_absent(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Drops what the checkpoints say of partitions that have no directory.

@@ -204,6 +204,29 @@ def test_who_stepped_down_fences_nobody_and_answers_nobody():
     play(scene)
 
 
+def test_no_chore_outlives_an_office_that_ends_within_it(caplog):
+    async def scene(cluster):
+        append = cluster.log.append
+
+        def append_and_lose(records):
+            cluster.log.append = append
+            cluster.runtime.resign()
+            cluster.controller.step_down()
+            return append(records)
+
+        cluster.controller.take_over()
+        await cluster.pass_seconds(1, 1)
+        cluster.log.append = append_and_lose
+        with pytest.raises(ApiError):
+            await cluster.pass_seconds(SESSION_SECONDS, 1)
+        caplog.clear()
+        await cluster.pass_seconds(SESSION_SECONDS)
+        assert [record.message for record in caplog.records] == []
+
+    caplog.set_level("INFO")
+    play(scene)
+
+
 # ---- registration ----
 
 

@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any
 
-from ottla.broker.neighbours import LISTED_SECONDS, Neighbours
+import pytest
+
+from ottla.broker.neighbours import IN_VAIN_SECONDS, LISTED_SECONDS, Neighbours
 from ottla.metadata.image import MetadataImage
 from sim.world import World
 from tests.unit.broker.asked_peers import GONE, Asked
@@ -50,6 +52,21 @@ def test_one_who_hangs_up_takes_the_answer_from_nobody() -> None:
 
     world.run(run())
     assert peers.asked == [2]
+
+
+def test_one_that_is_only_out_of_our_reach_is_waited_for_once_in_a_while() -> None:
+    world, peers = World(1), Asked({2: GONE})
+
+    async def run() -> None:
+        neighbours, _ = neighbours_of(world, peers)
+        for expected_seconds in (0.5, 0.0, 0.0):
+            begin = world.clock.monotonic()
+            await neighbours.wait_replaced((2, 3))
+            assert world.clock.monotonic() - begin == pytest.approx(expected_seconds)
+        await asyncio.sleep(IN_VAIN_SECONDS + 0.1)
+        assert await neighbours.wait_replaced((2, 3))
+
+    world.run(run())
 
 
 def test_a_broker_stays_listed_for_a_moment_after_it_was_fenced() -> None:

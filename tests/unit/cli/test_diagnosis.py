@@ -239,9 +239,10 @@ def test_a_disk_was_replaced_where_a_broker_runs_and_the_directory_of_its_copy_n
 ) -> None:
     state = cluster(partition(0, [2], isr=[], leader=None), fenced=fenced)
     answer = description([2], offline)
-    assert last_in_sync(answer, state.offline) == {P0: (2,)}
+    holders = last_in_sync(answer, state.offline)
+    assert holders == {P0: (2,)}
     directories = {2: [disk(usable_bytes=500, error=error)]}
-    assert replaced_disks(answer, state, directories) == replaced
+    assert replaced_disks(answer, holders, state, directories) == replaced
 
 
 def test_a_quorum_of_one_is_a_risk_among_many_brokers_and_none_alone() -> None:

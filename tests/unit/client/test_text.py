@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.client import Admin, ConfigError, Consumer, Producer
+from ottla.client import Admin, ClientError, ConfigError, Consumer, Producer
 from ottla.client.text import c_text
 
 NOWHERE = "127.0.0.1:1"
@@ -60,3 +60,8 @@ def test_a_subscription_is_refused() -> None:
 def test_an_admin_call_is_refused(call: Callable[[Admin], object]) -> None:
     with Admin(bootstrap_servers=NOWHERE) as admin, pytest.raises(ValueError, match="lone surrogate"):
         call(admin)
+
+
+def test_a_topic_without_a_name_is_refused_as_by_a_broker() -> None:
+    with Admin(bootstrap_servers=NOWHERE) as admin, pytest.raises(ClientError, match="INVALID_TOPIC_EXCEPTION"):
+        admin.describe_topic("")

@@ -79,6 +79,22 @@ def test_a_deleted_partition_frees_its_name_at_once() -> None:
     assert not disk.exists(path)
 
 
+def test_what_leaves_twice_before_it_is_removed_has_two_names() -> None:
+    """A partition that leaves, comes back and leaves again within `file.delete.delay.ms`, in one epoch of its leader."""
+    disk = new_disk()
+    directory = open_directory(disk)
+    paths = []
+    for _ in range(3):
+        log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS)
+        append(log, batch_of(5))
+        paths.append(directory.rename_deleted(log, "0123abcd"))
+    assert paths == [f"/logs/orders-0.0123abcd{number}-delete" for number in ("", "-2", "-3")]
+    for _ in range(2):
+        append(directory.open_partition(ORDERS_0, LogConfig(), NOW_MS), batch_of(5))
+        name = directory.set_aside(ORDERS_0, "0123abcd")
+    assert name == "orders-0.0123abcd-2-stray"
+
+
 def checkpointed(directory: LogDirectory) -> PartitionLog:
     """Ten records, of which all four checkpoints tell."""
     log = directory.open_partition(ORDERS_0, LogConfig(), NOW_MS, topic_id=FORMER_ID)

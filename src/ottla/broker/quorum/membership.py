@@ -53,7 +53,7 @@ class Membership:
         self._me = me
         self._cluster_id = cluster_id
         self._may_join = may_join
-        self._has_warned = False
+        self._told = ""
 
     async def settle(self) -> None:
         """Until the voters name this node where it is, or it is none and will not be."""
@@ -72,10 +72,11 @@ class Membership:
             await asyncio.sleep(RETRY_SECONDS)
 
     def _tell(self, error: ApiError) -> None:
-        level = logging.INFO
-        if error.code is ErrorCode.DUPLICATE_VOTER and not self._has_warned:
-            self._has_warned, level = True, logging.WARNING
-        logger.log(level, "the voters of the metadata quorum are not changed yet: %s", error)
+        """Once for a reason: it is asked ten times a second, and may be refused for as long as an address is wrong."""
+        if str(error) != self._told:
+            self._told = str(error)
+            level = logging.WARNING if error.code is ErrorCode.DUPLICATE_VOTER else logging.INFO
+            logger.log(level, "the voters of the metadata quorum are not changed yet: %s", error)
 
     def _is_current(self) -> bool:
         """Whether the set that this node knows can be the newest: an empty one cannot."""
