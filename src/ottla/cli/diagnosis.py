@@ -331,7 +331,9 @@ def listener_findings(evidence: Evidence) -> Iterator[Finding]:
         elif (broker.host, broker.port) in seen:
             trouble = f"and so does broker {seen[broker.host, broker.port]}: clients reach the wrong one"
         elif broker.id in evidence.unreachable:
-            trouble = f"and there nobody answers this machine: {evidence.unreachable[broker.id]} (so groups were not looked at)"
+            trouble = (
+                f"and there nobody answers this machine: {evidence.unreachable[broker.id]} (groups were not looked at)"
+            )
         seen.setdefault((broker.host, broker.port), broker.id)
         if trouble:
             yield Finding(
