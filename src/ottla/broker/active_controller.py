@@ -311,7 +311,9 @@ class ActiveController:
     async def _record_min_isr(self) -> None:
         while True:
             try:
-                await self._runtime.submit(lambda image: decide_record_min_isr(image, self._settings))
+                text = await self._runtime.submit(lambda image: decide_record_min_isr(image, self._settings))
+                if text is not None:
+                    logger.info("min.insync.replicas=%s of this node's settings is that of the whole cluster now", text)
                 return
             except ApiError as error:
                 logger.info("min.insync.replicas is recorded later: %s", error)

@@ -200,7 +200,7 @@ async def start_node(opened: OpenNode) -> None:
 def _tell_settings_without_effect(node: Node) -> None:
     cluster = node.image.configs_of(ConfigResourceType.BROKER, "").get(MIN_INSYNC_REPLICAS)
     text = setting_without_effect(node.config.texts.get(MIN_INSYNC_REPLICAS), cluster)
-    is_about_to_count = node.is_active_controller and cluster is None
+    is_about_to_count = node.is_active_controller and cluster is None and len(node.image.brokers) == 1
     if text is not None and not is_about_to_count:
         logger.warning(text)
 

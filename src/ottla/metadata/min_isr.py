@@ -3,8 +3,8 @@
 Both must give one answer: below it the watermark stands still, and that is why a replica which left the ISR meanwhile
 may still be elected (KIP-966). It is the topic's `min.insync.replicas`, else that of all brokers, and never more than the
 partition has replicas; one that is being added does not count yet, so that raising a replication factor stops no producer.
-Nodes' settings may differ, and so they do not count: the first active controller whose settings name it makes that the
-default of all brokers, in the metadata; from then on it is changed there.
+Nodes' settings may differ, and so they do not count, but for those of a node alone: what the one that founds a cluster
+has there becomes the default of all brokers, in the metadata; from then on it is changed there.
 """
 
 from collections.abc import Mapping

@@ -161,16 +161,23 @@ def test_a_living_broker_that_cannot_be_connected_to_is_left_to_its_heartbeats(c
 
 
 @pytest.mark.parametrize(
-    ("recorded", "expected"),
-    [([], "1"), ([api.ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="3")], "3")],
+    ("broker_count", "recorded", "expected"),
+    [
+        (0, None, "1"),
+        (1, None, "1"),
+        (1, "3", "3"),
+        (2, None, None),  # One that takes over must not change what others have promised.
+    ],
 )
-def test_the_controllers_min_isr_is_that_of_the_cluster_unless_there_is_one(recorded, expected):
+def test_the_founders_min_isr_is_that_of_the_cluster_unless_there_is_one(broker_count, recorded, expected):
     async def scene(cluster):
         cluster.controller.take_over()
         await cluster.pass_seconds(0.1)
-        assert cluster.image.configs_of(4, "")["min.insync.replicas"] == expected
+        assert cluster.image.configs_of(4, "").get("min.insync.replicas") == expected
 
-    play(scene, *recorded, min_insync_replicas="1")
+    name = "min.insync.replicas"
+    records = [api.ConfigRecord(resource_type=4, resource_name="", name=name, value=recorded)] if recorded else []
+    play(scene, *records, brokers=broker_count, min_insync_replicas="1")
 
 
 def test_a_commit_that_fails_is_tried_again_by_the_next_look():

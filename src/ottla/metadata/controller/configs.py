@@ -108,14 +108,18 @@ def decide_alter_configs(
     return Decision(records=_records_of(outcomes, request.validate_only), reply=response)
 
 
-def decide_record_min_isr(image: MetadataImage, settings: ControllerSettings) -> Decision[None]:
-    """The number in the active controller's settings is that of the cluster, unless there is one (metadata/min_isr.py)."""
+def decide_record_min_isr(image: MetadataImage, settings: ControllerSettings) -> Decision[str | None]:
+    """The number in the settings of the controller that founds a cluster is that of all its brokers (metadata/min_isr.py).
+
+    Replies with it where it is recorded. Once there is another broker, promises were made: no controller that takes over
+    changes them by what is in its settings.
+    """
     resource = ConfigResource(ConfigResourceType.BROKER, "")
     before = image.configs.get(resource, {})
     text = settings.static_broker_configs.get(MIN_INSYNC_REPLICAS)
-    if text is None or MIN_INSYNC_REPLICAS in before:
+    if text is None or MIN_INSYNC_REPLICAS in before or image.brokers.keys() - {settings.node_id}:
         return Decision(records=[], reply=None)
-    return Decision(records=_change_records(resource, before, {**before, MIN_INSYNC_REPLICAS: text}), reply=None)
+    return Decision(records=_change_records(resource, before, {**before, MIN_INSYNC_REPLICAS: text}), reply=text)
 
 
 def resource_of(image: MetadataImage, resource_type: int, name: str) -> ConfigResource:
