@@ -3,7 +3,8 @@
 Nothing is shared by reference: a request is encoded here and decoded by the other node's own dispatcher. A process that is
 gone refuses and resets, and whoever watches it is told; a host that is gone, or behind a cut link, says nothing: requests
 to it time out, and watches end after a while, as a kernel ends connections (`SILENT_SECONDS`). A firewall may refuse for a
-process that lives (`refuse`).
+process that lives (`refuse`). Requests of one kind from one node to another share a connection, as far as the other can
+tell whether it is still open.
 """
 
 import asyncio
@@ -16,8 +17,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError
 from ottla.base.types import NO_NODE, NodeId
+from ottla.broker.handlers.quorum import is_metadata_fetch
 from ottla.broker.peers import CLIENT_ID_PREFIX, PeerLost, Peers, Watch
-from ottla.broker.request import Peer
+from ottla.broker.request import Lifeline, Peer
 from ottla.server.connection import Service
 from ottla.wire.apis import ApiKey
 from ottla.wire.frame import SIZE_BYTES, decode_response, encode_request
@@ -27,6 +29,7 @@ from sim.trace import Trace
 
 ANSWER_SECONDS_MAX: Final = 30.0
 SILENT_SECONDS: Final = 6.0
+HANG_UP_AGAIN_SECONDS: Final = 1.0  # A kernel says it again until it is heard.
 COUNTED: Final = frozenset(
     (
         ApiKey.VOTE,
@@ -43,6 +46,7 @@ COUNTED: Final = frozenset(
 Address: TypeAlias = tuple[str, int]
 AddressOf: TypeAlias = Callable[[NodeId], Address | None]
 Link: TypeAlias = tuple[NodeId, NodeId]  # From, to.
+Lane: TypeAlias = tuple[NodeId, ApiKey, bool]  # As of server/peer_connections.py.
 
 
 class Member(Protocol):
@@ -79,13 +83,25 @@ class LinkFaults:
 CALM: Final = LinkFaults()
 
 
+class _Connection:
+    """What the one who is asked sees of it."""
+
+    __slots__ = ("address", "asker_id", "lifeline")
+
+    def __init__(self, asker_id: NodeId, address: Address) -> None:
+        self.asker_id = asker_id
+        self.address = address
+        self.lifeline = Lifeline()
+
+
 class _Exchange:
     """One request and what becomes of it."""
 
-    __slots__ = ("answer", "asker_id", "context", "frame", "serving", "target_id")
+    __slots__ = ("answer", "asker_id", "connection", "context", "frame", "serving", "target_id")
 
-    def __init__(self, asker_id: NodeId, frame: bytes, answer: "asyncio.Future[bytes] | None") -> None:
-        self.asker_id = asker_id
+    def __init__(self, connection: _Connection, frame: bytes, answer: "asyncio.Future[bytes] | None") -> None:
+        self.asker_id = connection.asker_id
+        self.connection = connection
         self.target_id: NodeId | None = None
         self.frame = frame
         self.answer = answer  # None: a repetition, whose answer nobody expects.
@@ -112,6 +128,7 @@ class PeerNetwork:
         self.cut: set[Link] = set()
         self.refused: set[Link] = set()
         self.watches: dict[_SimulatedWatch, None] = {}
+        self.connections: dict[_Connection, None] = {}
         self._chance = chance
         self._trace = trace
         self.hits = hits
@@ -153,6 +170,9 @@ class PeerNetwork:
         for watch in tuple(self.watches):
             if (watch.asker_id, self._id_at(watch.address)) == link:
                 self._lose(watch)
+        for connection in tuple(self.connections):
+            if (connection.asker_id, self._id_at(connection.address)) == link:
+                self.hang_up(connection)
 
     def on_death(self, node_id: NodeId) -> None:
         """Its kernel resets what it had, if there is one left and the link carries it."""
@@ -167,22 +187,45 @@ class PeerNetwork:
                     self._lose(watch)
                 else:
                     self.loop.call_later(SILENT_SECONDS, self._lose, watch)
+        for connection in tuple(self.connections):
+            if node_id in (connection.asker_id, self._id_at(connection.address)):
+                self.hang_up(connection)
+
+    def hang_up(self, connection: _Connection) -> None:
+        """Its asker has ended it, or has ended itself; a machine that is gone says nothing."""
+        if connection in self.connections:
+            del self.connections[connection]
+            if not self._is_silent(connection.asker_id):
+                self._travel(self._arrive_end, connection)
+
+    def _arrive_end(self, connection: _Connection) -> None:
+        if self._carries(connection.asker_id, self._id_at(connection.address)):
+            connection.lifeline.cut()
+        else:
+            self.loop.call_later(HANG_UP_AGAIN_SECONDS, self._arrive_end, connection)
 
     def _id_at(self, address: Address) -> NodeId:
         member = self._members.get(address)
         return NO_NODE if member is None else member.node_id
 
     def _carries(self, from_id: NodeId, to_id: NodeId) -> bool:
-        is_silent = any(one.is_silent for one in self._members.values() if one.node_id in (from_id, to_id))
-        return (from_id, to_id) not in self.cut and not is_silent
+        return (from_id, to_id) not in self.cut and not self._is_silent(from_id) and not self._is_silent(to_id)
+
+    def _is_silent(self, node_id: NodeId) -> bool:
+        return any(one.is_silent for one in self._members.values() if one.node_id == node_id)
 
     # -- asking and watching -----------------------------------------------------------------------------------------
 
-    def send(self, asker_id: NodeId, address: Address, frame: bytes, answer: "asyncio.Future[bytes]") -> None:
-        self._travel(self._arrive, _Exchange(asker_id, frame, answer), address)
+    def connect(self, asker_id: NodeId, address: Address) -> _Connection:
+        connection = _Connection(asker_id, address)
+        self.connections[connection] = None
+        return connection
+
+    def send(self, connection: _Connection, frame: bytes, answer: "asyncio.Future[bytes]") -> None:
+        self._travel(self._arrive, _Exchange(connection, frame, answer))
         if self._strikes(self.faults.repetition_probability):
             self.hits["request repeated"] += 1
-            self._travel(self._arrive, _Exchange(asker_id, frame, None), address)
+            self._travel(self._arrive, _Exchange(connection, frame, None))
 
     def watch(self, asker_id: NodeId, address: Address, on_lost: Callable[[], None]) -> _SimulatedWatch:
         watch = _SimulatedWatch(self, asker_id, address, on_lost)
@@ -208,8 +251,8 @@ class PeerNetwork:
 
     # -- the way there -----------------------------------------------------------------------------------------------
 
-    def _arrive(self, exchange: _Exchange, address: Address) -> None:
-        target = self._members.get(address)
+    def _arrive(self, exchange: _Exchange) -> None:
+        target = self._members.get(exchange.connection.address)
         if target is None or not self._carries(exchange.asker_id, target.node_id):
             self.hits["message into a cut link"] += 1
         elif self._strikes(self.faults.loss_probability):
@@ -239,7 +282,9 @@ class PeerNetwork:
         try:
             if service is None:
                 raise ProtocolError("the node is stopping")
-            context = service.begin(frame, Peer(host=f"node-{exchange.asker_id}", port=1, listener="PLAINTEXT"))
+            lifeline = exchange.connection.lifeline
+            peer = Peer(host=f"node-{exchange.asker_id}", port=1, listener="PLAINTEXT", lifeline=lifeline)
+            context = service.begin(frame, peer)
             parts = await service.answer(context, frame)
             answer = b"".join(content_of(part) for part in parts or ())
         except (ProtocolError, ApiError, OSError) as error:
@@ -290,6 +335,7 @@ class NetworkedPeers:
         self._loopback = loopback
         self._address_of = address_of
         self._asked_count = 0
+        self._connections: dict[Lane, _Connection] = {}
         self._unanswered: dict[asyncio.Future[bytes], None] = {}
         self._watches: list[Watch] = []
         self._is_closed = False
@@ -313,18 +359,29 @@ class NetworkedPeers:
         frame = encode_request(api_key, api_version, self._asked_count, f"{CLIENT_ID_PREFIX}{self._node_id}", request)
         self._asked_count += 1
         answer: asyncio.Future[bytes] = self._network.loop.create_future()
-        self._network.send(self._node_id, address, frame, answer)
+        connection = self._connection((node_id, api_key, is_metadata_fetch(request)), address)
+        self._network.send(connection, frame, answer)
         if api_key in COUNTED:
             self._network.hits[f"{api_key.name} sent between nodes"] += 1
         self._unanswered[answer] = None
         try:
             data = await asyncio.wait_for(answer, ANSWER_SECONDS_MAX if timeout_seconds is None else timeout_seconds)
         except TimeoutError:
+            self._network.hang_up(connection)
             raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"node {node_id} did not answer in time") from None
+        except (ApiError, asyncio.CancelledError):
+            self._network.hang_up(connection)
+            raise
         finally:
             del self._unanswered[answer]
         _, message = decode_response(api_key, api_version, memoryview(data)[SIZE_BYTES:])
         return message
+
+    def _connection(self, lane: Lane, address: Address) -> _Connection:
+        connection = self._connections.get(lane)
+        if connection is None or connection not in self._network.connections:
+            connection = self._connections[lane] = self._network.connect(self._node_id, address)
+        return connection
 
     def watch(self, node_id: NodeId, on_lost: Callable[[], None]) -> Watch:
         if node_id == self._node_id:
@@ -337,6 +394,8 @@ class NetworkedPeers:
         self._is_closed = True
         for watch in self._watches:
             watch.close()
+        for connection in self._connections.values():
+            self._network.hang_up(connection)
         for answer in self._unanswered:
             if not answer.done():
                 answer.set_exception(ApiError(ErrorCode.NETWORK_EXCEPTION, "this node is stopping"))

@@ -163,10 +163,7 @@ class TransactionScenario:
             self._haunt(ApiKey.END_TXN, ending)
         except Refused as refused:
             self.hits[f"{'commit' if is_commit else 'abort'} refused: {refused.code.name}"] += 1
-            # A coordinator that was taken for dead by mistake may say so of what it does not know of yet (docs/GAPS.md).
-            is_told_by_zombie = refused.code is ErrorCode.INVALID_TXN_STATE and self.hits["links refused"]
-            is_expected = refused.code in _FENCED or is_told_by_zombie
-            assert is_expected or not is_commit, f"commit of {number}/{count}: {refused.code.name}"
+            assert refused.code in _FENCED or not is_commit, f"commit of {number}/{count}: {refused.code.name}"
             is_commit = False  # It was open for too long.
             await producer.init()
         self.hits["committed" if is_commit else "aborted"] += 1

@@ -1,8 +1,9 @@
 """The simulated way between nodes: what arrives, what is lost, who is told."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +21,13 @@ from sim.world import World
 ASKER, TARGET = 1, 2
 
 
-def play(scene: Callable[[SimulatedCluster], Coroutine[Any, Any, None]], seed: int = 1) -> str:
+def play(
+    scene: Callable[[SimulatedCluster], Coroutine[Any, Any, None]],
+    seed: int = 1,
+    node_ids: Sequence[int] = (ASKER, TARGET),
+) -> str:
     world = World(seed)
-    cluster = SimulatedCluster(world, [ASKER, TARGET])
+    cluster = SimulatedCluster(world, node_ids)
 
     async def main() -> None:
         await cluster.start()
@@ -111,6 +116,54 @@ def test_a_cut_link_and_a_dead_machine_say_nothing(way: str) -> None:
         assert await cluster_id_at(cluster, TARGET)
 
     play(scene)
+
+
+@pytest.mark.parametrize("end", ["process", "machine", "process behind a cut link", "connection"])
+def test_connections_close_where_they_lead_with_who_made_them_but_for_those_of_a_dead_machine(end: str) -> None:
+    """Node 1 leads the quorum: node 2 has connections to it."""
+
+    async def scene(cluster: SimulatedCluster) -> None:
+        callers = cluster.nodes[1].opened.node.callers
+        await asyncio.sleep(5)
+        assert callers.is_there(2)
+        match end:
+            case "process":
+                cluster.kill(2, Kept.EVERYTHING)
+            case "machine":
+                cluster.kill(2, Kept.EVERYTHING, is_silent=True)
+            case "process behind a cut link":
+                cluster.network.cut_off({(2, 1)})
+                cluster.kill(2, Kept.EVERYTHING)
+            case _:
+                cluster.network.refuse({(2, 1)})
+        await asyncio.sleep(0.1)
+        assert callers.is_there(2) == (end in ("machine", "process behind a cut link"))
+        cluster.network.mend({(2, 1)})
+        await asyncio.sleep(2)
+        assert callers.is_there(2) == (end in ("machine", "connection"))
+        if end != "connection":
+            await cluster.nodes[2].start()
+
+    play(scene)
+
+
+def test_who_is_refused_by_a_firewall_and_asks_itself_is_known_to_live() -> None:
+    async def scene(cluster: SimulatedCluster) -> None:
+        changed: list[int] = []
+        node = cluster.nodes[1].opened.node
+        node.runtime.listen(SimpleNamespace(on_metadata=lambda delta, image: changed.extend(delta.brokers_changed)))
+        await asyncio.sleep(5)
+        cluster.network.refuse({(1, 2)})
+        await asyncio.sleep(20)
+        assert node.callers.is_there(2)
+        assert not changed  # Nobody was fenced, not even for a moment.
+        cluster.kill(2, Kept.EVERYTHING)
+        await asyncio.sleep(0.1)
+        assert changed == [2]
+        cluster.network.mend({(1, 2)})
+        await cluster.nodes[2].start()
+
+    play(scene, node_ids=(1, 2, 3))
 
 
 def test_a_reset_loses_what_is_under_way_and_nothing_later() -> None:

@@ -19,6 +19,7 @@ from ottla.base.errors import ApiError, ErrorCode, invariant
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.base.types import NodeId
 from ottla.broker.broker_watch import BrokerWatch
+from ottla.broker.callers import Callers
 from ottla.broker.log_comparison import ComparedLogs, compare_logs
 from ottla.broker.peers import Peers
 from ottla.metadata.configs import BrokerConfig
@@ -80,6 +81,7 @@ class ActiveController:
         clock: Clock,
         peers: Peers,
         leadership: Leadership,
+        callers: Callers,
     ) -> None:
         self._runtime = runtime
         self._config = config
@@ -89,6 +91,7 @@ class ActiveController:
         self._clock = clock
         self._peers = peers
         self._leadership = leadership
+        self._callers = callers
         self._is_active = False
         self.unclean_election_count = 0
         """Since this process began, whoever was the controller (Kafka's UncleanLeaderElectionsPerSec)."""
@@ -355,6 +358,7 @@ class ActiveController:
         return BrokerWatch(
             own_id=self._settings.node_id,
             peers=self._peers,
+            callers=self._callers,
             on_cut=lambda broker_id, epoch: self._sessions.on_cut(broker_id, epoch),
             on_gone=self._on_gone,
         )

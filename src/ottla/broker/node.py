@@ -21,6 +21,7 @@ from ottla.base.types import NodeId, Offset, ProducerId
 from ottla.base.workers import Workers
 from ottla.broker.active_controller import ActiveController
 from ottla.broker.advertised import AdvertisedAddresses
+from ottla.broker.callers import Callers
 from ottla.broker.controller_channel import ControllerChannel
 from ottla.broker.coordinators import Coordinators
 from ottla.broker.fetch_session import FetchSessions
@@ -119,6 +120,7 @@ class Node:
         self._tasks = OwnedTasks()
         self._apply_waiters: list[tuple[Offset, asyncio.Future[None]]] = []
         self.peers = connect_peers(self)
+        self.callers = Callers(runtime.image)
         self._controller = ControllerChannel(quorum, self.peers, self.clock)
         self.active_controller = ActiveController(
             runtime=runtime,
@@ -128,6 +130,7 @@ class Node:
             clock=self.clock,
             peers=self.peers,
             leadership=quorum,
+            callers=self.callers,
         )
         self.lifecycle = BrokerLifecycle(
             identity=identity,

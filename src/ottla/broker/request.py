@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.base.disk import Buffer
@@ -16,6 +16,28 @@ Part: TypeAlias = Buffer | LogSlice
 Parts: TypeAlias = list[Part]
 
 
+class Lifeline:
+    """Whether a connection is still open. Every one has it, hardly anybody waits for it: as small as can be."""
+
+    __slots__ = ("_waited_for", "is_cut")
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self._waited_for: asyncio.Future[None] | None = None
+
+    def cut(self) -> None:
+        self.is_cut = True
+        if self._waited_for is not None and not self._waited_for.done():
+            self._waited_for.set_result(None)
+
+    async def wait_cut(self) -> None:
+        if self.is_cut:
+            return
+        if self._waited_for is None:
+            self._waited_for = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._waited_for)  # Others may wait, too.
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
     """The other end of one connection, and the address of ours that it came to."""
@@ -24,6 +46,7 @@ class Peer:
     port: int
     listener: str
     local_host: str = ""
+    lifeline: Lifeline = field(default_factory=Lifeline, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

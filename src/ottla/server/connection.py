@@ -321,6 +321,7 @@ class Connection(ReceivingConnection):
         """The transport is gone, whoever closed it."""
         invariant(not self.closed, "a connection closes once", peer=str(self.peer))
         self.closed = True
+        self.peer.lifeline.cut()
         if self._holder is not None:
             self._leave_buffer(self._holder)  # A worker may still be reading it.
         if self._own:

@@ -4,7 +4,9 @@ import asyncio
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.broker.active_controller import ActiveController
+from ottla.broker.callers import Callers
 from ottla.broker.peers import PeerLost
+from ottla.broker.request import Peer, RequestContext
 from ottla.metadata.configs import parse_broker_settings
 from ottla.metadata.controller.decision import Decision
 from ottla.metadata.runtime import ControllerRuntime
@@ -39,7 +41,7 @@ class FakePeers:
         return sorted(watch.node_id for watch in self._watches if watch.is_open)
 
     def cut(self, node_id):
-        """Its connections end; the process may be there still."""
+        """The connections to it end; the process may be there still."""
         for watch in [one for one in self._watches if one.node_id == node_id]:
             watch.lose()
 
@@ -111,6 +113,7 @@ class ControlledCluster:
         self.runtime.resume()
         self.peers = FakePeers()
         self.leadership = FakeLeadership()
+        self.callers = Callers(self.image)
         self.controller = self.new_controller()
 
     def new_controller(self):
@@ -122,6 +125,7 @@ class ControlledCluster:
             clock=self.world.clock,
             peers=self.peers,
             leadership=self.leadership,
+            callers=self.callers,
         )
 
     @property
@@ -141,6 +145,12 @@ class ControlledCluster:
             broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=max(self.image.offset, epoch), **wants
         )
         return await self.controller.heartbeat(request)
+
+    def call_from(self, broker_id, api_key=ApiKey.BROKER_HEARTBEAT):
+        """It has a connection of its own to the controller, until what is returned is cut."""
+        peer = Peer(host=f"host-{broker_id}", port=1, listener="PLAINTEXT")
+        self.callers.on_call(broker_id, RequestContext(api_key, 1, 1, None, peer))
+        return peer.lifeline
 
     async def record(self, *records):
         await self.runtime.submit(lambda image: Decision(records=list(records), reply=None))

@@ -144,6 +144,60 @@ def test_a_broker_that_is_back_is_watched_again():
     play(scene)
 
 
+@pytest.mark.parametrize("is_refused_first", [False, True])
+def test_a_death_is_known_when_nobody_listens_and_nothing_is_open_in_any_order(is_refused_first):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        lifeline = cluster.call_from(2)
+        if is_refused_first:
+            cluster.peers.kill(2)
+            await cluster.pass_seconds(0.1)
+            assert cluster.fenced == []
+            lifeline.cut()
+        else:
+            lifeline.cut()
+            cluster.peers.kill(2)
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+def test_a_living_broker_behind_a_firewall_that_refuses_is_not_fenced_until_it_dies(caplog):
+    async def scene(cluster):
+        cluster.controller.take_over()
+        await cluster.pass_seconds(1, 1, 2, 3)
+        heartbeats, _ = cluster.call_from(2), cluster.call_from(3)
+        settled_at = cluster.image.offset
+        cluster.peers.kill(2)  # Its address: the process goes on.
+        await cluster.pass_seconds(5, 1, 2, 3)
+        fetches = cluster.call_from(2, ApiKey.FETCH)
+        heartbeats.cut()  # Given up, to be made anew.
+        await cluster.pass_seconds(5, 1, 2, 3)
+        assert cluster.image.offset == settled_at  # Not even for a moment.
+        assert [record.args[0] for record in caplog.records if "is alive" in record.message] == [2]
+        fetches.cut()
+        await cluster.pass_seconds(0.1)
+        assert cluster.fenced == [2]
+
+    play(scene)
+
+
+def test_who_is_let_through_again_is_watched_again():
+    async def scene(cluster):
+        cluster.controller.take_over()
+        lifeline = cluster.call_from(2)
+        cluster.peers.kill(2)
+        await cluster.pass_seconds(1, 1, 2, 3)
+        cluster.peers.gone.clear()
+        lifeline.cut()
+        await cluster.pass_seconds(1, 1, 2, 3)
+        assert cluster.fenced == []
+        assert cluster.peers.watched == [2, 3]
+
+    play(scene)
+
+
 def test_a_living_broker_that_cannot_be_connected_to_is_left_to_its_heartbeats(caplog):
     async def scene(cluster):
         cluster.controller.take_over()

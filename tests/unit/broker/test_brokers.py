@@ -23,6 +23,7 @@ class ControllerNode:
         self.cluster = asyncio.run(self._open(records, brokers))
         self.active_controller = self.cluster.controller
         self.image = self.cluster.image
+        self.callers = self.cluster.callers
 
     async def _open(self, records, brokers):
         return ControlledCluster(World(1), *records, brokers=brokers)
@@ -60,6 +61,11 @@ def test_a_broker_tells_where_its_replica_is(node):
     answer = node.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request(broker_id=2, broker_epoch=7, directories=[directory]))
     assert answer.directories[0].topics[0].partitions[0].error_code == 0
     assert partition_of(node.image).directories[1] == UUID(int=77)
+
+
+def test_a_heartbeat_shows_who_has_a_connection_open(node):
+    node.ask(ApiKey.BROKER_HEARTBEAT, api.BrokerHeartbeatRequest(broker_id=2, broker_epoch=7))
+    assert [node.callers.is_there(one) for one in (2, 3)] == [True, False]
 
 
 def test_producer_ids_come_in_blocks(node):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import ErrorCode
+from ottla.broker.callers import Callers
 from ottla.broker.handlers.offsets import list_offsets
 from ottla.broker.handlers.produce import produce
 from ottla.broker.request import RequestContext
@@ -51,6 +52,17 @@ def test_consumers_read_from_followers_up_to_their_watermark() -> None:
         assert answer.high_watermark == 1
         old = await fetched(world[2], request(world), version=10)
         assert old.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    play(scene, *orders([1, 2, 3], min_isr=2))
+
+
+def test_a_fetch_shows_which_follower_has_a_connection_open() -> None:
+    async def scene(world: World) -> None:
+        world.cut |= {(2, 1), (3, 1)}
+        callers = world[1].node.callers = Callers(world.image)
+        await fetched(world[1], request(world))
+        await fetched(world[1], request(world, replica=(2, 7)))
+        assert [callers.is_there(one) for one in (1, 2, 3)] == [False, True, False]
 
     play(scene, *orders([1, 2, 3], min_isr=2))
 

@@ -63,7 +63,7 @@ class Broker:
             await asyncio.sleep(1000)
         request = over_the_wire(API_INFO[api_key].request, version, request)
         context = RequestContext(api_key, version, 1, None, PEER)
-        node = NodeOfController(self._cluster.controller)
+        node = NodeOfController(self._cluster)
         return over_the_wire(
             API_INFO[api_key].response, version, await brokers.APIS[api_key].handle(node, context, request)
         )
@@ -78,8 +78,9 @@ class Broker:
 
 
 class NodeOfController:
-    def __init__(self, controller):
-        self.active_controller = controller
+    def __init__(self, cluster):
+        self.active_controller = cluster.controller
+        self.callers = cluster.callers
 
 
 def now():

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.broker.callers import Callers
 from ottla.broker.fetch_session import FetchSessions
 from ottla.broker.handlers.fetch import fetch
 from ottla.broker.refused_batches import RefusedBatches
@@ -106,6 +107,7 @@ class Broker:
             clock=world.clock,
             workers=world.workers,
             image=self.image,
+            callers=Callers(self.image),
             stopping=False,
             verification=None,
         )

@@ -53,6 +53,18 @@ def test_who_pipelines_much_work_takes_turns_with_others() -> None:
     assert world.transport.reading
 
 
+@pytest.mark.parametrize("is_closed_by_peer", [False, True])
+def test_a_connection_that_closes_is_cut_for_whoever_looks(is_closed_by_peer: bool) -> None:
+    world = World()
+    world.receive(request(1))
+    assert not world.connection.peer.lifeline.is_cut
+    if is_closed_by_peer:
+        world.connection.on_closed()
+    else:
+        world.connection.close()
+    assert world.connection.peer.lifeline.is_cut
+
+
 def test_what_comes_before_nonsense_is_answered() -> None:
     world = World()
     world.receive(request(1, b"good") + request(2, api_key=BROKEN))

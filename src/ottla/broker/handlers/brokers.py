@@ -29,6 +29,7 @@ async def broker_registration(
 async def broker_heartbeat(
     node: Node, context: RequestContext, request: api.BrokerHeartbeatRequest
 ) -> api.BrokerHeartbeatResponse:
+    node.callers.on_call(request.broker_id, context)
     try:
         return await node.active_controller.heartbeat(request)
     except ApiError as error:

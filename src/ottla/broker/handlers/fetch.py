@@ -32,9 +32,12 @@ RACK_AWARE: Final = "RackAwareReplicaSelector"  # The end of the name of Kafka's
 
 async def fetch(node: Node, context: RequestContext, request: api.FetchRequest) -> Parts | Message:
     if is_metadata_fetch(request):
+        node.callers.on_call(request.replica_state.replica_id, context)
         return await node.quorum.answer(request)
     version = context.api_version
     reader = _reader(node, request, version)
+    if reader.replica is not None:
+        node.callers.on_call(reader.replica.node_id, context)
     try:
         session, full = _find_session(node, request, reader.replica, by_topic_id=version >= FETCH_TOPIC_IDS_FROM)
     except ApiError as error:
