@@ -10,6 +10,7 @@ halves one at a time runs per log, beside appends and reads.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from posixpath import dirname, join
 
 from ottla.base.disk import Disk
@@ -88,7 +89,8 @@ class PartitionLog(AppendableLog):
                 log.close(clean=False)
                 raise
         if log.log_end_offset - log.recovery_point >= config.flush_messages:
-            log.flush(now_ms=now_ms)  # What recovery read back may be in the page cache alone.
+            with suppress(SidecarsUnsaved):  # A full disk keeps nobody from starting: the next flush writes them.
+                log.flush(now_ms=now_ms)  # What recovery read back may be in the page cache alone.
         return log
 
     def assign_topic_id(self, topic_id: TopicId) -> None:
@@ -119,8 +121,9 @@ class PartitionLog(AppendableLog):
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < end_offset:
                 self._sync_segment(segment)
+        self._sync_names()
         try:
-            self._sync_sidecars()
+            self._save_sidecars()
         except OSError as error:
             raise SidecarsUnsaved(error.errno, error.strerror) from error
         return end_offset
@@ -133,12 +136,8 @@ class PartitionLog(AppendableLog):
             if segment in self.segments:
                 raise
 
-    def _sync_sidecars(self) -> None:
-        """Indexes of sealed segments, epochs, the topic's id, new names in directories."""
-        for segment in self.segments:
-            if segment.is_sealed:
-                segment.save_indexes()
-        self._write_epochs()
+    def _sync_names(self) -> None:
+        """New ones in directories, and the topic's id: without them no records would be found."""
         directories, self._unsynced_directories = self._unsynced_directories, ()
         try:
             if directories and self.topic_id is not None:
@@ -148,6 +147,13 @@ class PartitionLog(AppendableLog):
         except OSError:
             self._unsynced_directories += directories
             raise
+
+    def _save_sidecars(self) -> None:
+        """Indexes of sealed segments, and epochs."""
+        for segment in self.segments:
+            if segment.is_sealed:
+                segment.save_indexes()
+        self._write_epochs()
 
     def complete_flush(self, end_offset: Offset, now_ms: TimestampMs | None = None) -> None:
         """All below `end_offset`, which `sync_files` returned, is on stable storage."""

@@ -43,6 +43,21 @@ def test_after_a_killed_process_everything_is_there() -> None:
     assert again.recovery_point == 0, "what was read back may be in the page cache alone"
 
 
+def test_a_log_opens_on_a_full_disk_and_its_records_are_synced() -> None:
+    """The metadata log's, say: what lies beside them is written with a later flush."""
+    disk = new_disk()
+    written(disk)
+    disk.crash(Kept.EVERYTHING)
+    disk.capacity_bytes = disk.used_bytes()
+    config = LogConfig(segment_bytes=2000, index_interval_bytes=300, flush_messages=1)
+    again = open_log(disk, config)
+    assert again.recovery_point == 0, "nobody may believe indexes that are not there"
+    disk.capacity_bytes = None
+    disk.crash(Kept.NOTHING)
+    once_more = open_log(disk, config)
+    assert once_more.log_end_offset == once_more.recovery_point == 100
+
+
 @pytest.mark.parametrize("left_bytes", [1, 11, 12, 60, 61, 300, 499])
 def test_a_torn_tail_is_cut(left_bytes: int) -> None:
     disk = new_disk()
