@@ -74,7 +74,8 @@ class LogScenario:
 
     def open(self) -> None:
         self._directory = LogDirectory.open(self.disk, DATA, cluster_id="sim", node_id=1, new_directory_id=UUID(int=1))
-        self._directory.find_partitions()
+        for path in self._directory.find_deleted():
+            self._directory.remove_deleted(path)
         self._log = self._directory.open_partition(PARTITION, self.config, self.clock.now_ms(), topic_id=TOPIC_ID)
         self._next_sequences = {
             producer_id: (producer.last_sequence + 1) & 0x7FFFFFFF

@@ -304,6 +304,7 @@ async def close_node(opened: OpenNode) -> None:
     await node.quorum.close()
     await node.verification.close()
     await node.transactions.close()
+    await node.partitions.removal.close()
     for storage in opened.storages:
         await storage.tasks.settle()
     for storage in opened.storages:

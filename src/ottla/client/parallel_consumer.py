@@ -97,6 +97,11 @@ class ParallelConsumer:
     ) -> None:
         if consumer.commits_itself:
             raise ConfigError("enable.auto.commit=true would commit records that no handler has finished: leave it out")
+        if ordering not in (known := [one.value for one in Ordering]):
+            raise ConfigError(f"ordering is one of {', '.join(known)}, not {ordering!r}")
+        for name, number in (("workers", workers), ("in_flight_max", in_flight_max), ("attempts", retries.attempts)):
+            if number < 1:
+                raise ConfigError(f"{name}={number}: without one nothing would ever be handled")
         self._consumer = consumer
         self._topics = topics if isinstance(topics, str) else list(topics)
         self._handler = handler

@@ -160,9 +160,12 @@ class Producer:
     def _check_minimum(self, topic: str, acks: int | str | None, minimum: int) -> None:
         self._minimums.check(topic, minimum, acks=self._acks if acks is None else as_acks("acks", acks))
 
-    def _lane(self, acks: int | str | None) -> Lane:
+    def _require_open(self) -> None:
         if self._closed:
             raise ClosedError("producer")
+
+    def _lane(self, acks: int | str | None) -> Lane:
+        self._require_open()
         if acks is None:
             return self._main
         name = as_acks("acks", acks)
@@ -205,6 +208,7 @@ class Producer:
         self._transactions.init(timeout_s)
 
     def begin_transaction(self) -> None:
+        self._require_open()
         self._transactions.begin()
 
     def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata | None = None) -> None:
@@ -213,9 +217,11 @@ class Producer:
         `offsets` of `records.next_offsets()` know their group; others need `group`: the consumer, or a group id
         (which gives up the check that the consumer is still a member).
         """
+        self._require_open()
         self._transactions.send_offsets(offsets, group)
 
     def commit_transaction(self, timeout_s: float | None = None) -> None:
+        self._require_open()
         self._transactions.commit(timeout_s)
 
     def abort_transaction(self, timeout_s: float | None = None) -> None:

@@ -86,17 +86,17 @@ class LogDirectory:
     # Partitions
 
     def find_partitions(self) -> list[TopicPartition]:
-        """The partitions on disk, sorted. Directories of deleted partitions are removed on the way."""
+        """The partitions on disk, sorted."""
         files = {name for name, _ in self._disk.list_with_sizes(self.path)}
-        found = []
-        for name in self._disk.list(self.path):
-            if name in files:
-                continue
-            if name.endswith(file_names.DELETED_DIRECTORY):
-                self._disk.remove_tree(join(self.path, name))
-            elif (topic_partition := file_names.parse_directory_name(name)) is not None:
-                found.append(topic_partition)
-        return sorted(found)
+        names = (name for name in self._disk.list(self.path) if name not in files)
+        found = (file_names.parse_directory_name(name) for name in names)
+        return sorted(topic_partition for topic_partition in found if topic_partition is not None)
+
+    def find_deleted(self) -> list[str]:
+        """For `remove_deleted`: paths of partitions that are deleted and, if this is asked at the start, left by a crash."""
+        return [
+            join(self.path, name) for name in self._disk.list(self.path) if name.endswith(file_names.DELETED_DIRECTORY)
+        ]
 
     def find_strays(self) -> list[str]:
         """The names of directories that were set aside, now or by a former start."""

@@ -7,7 +7,6 @@ and deleted by workers; a partition is found only once its log is open.
 `start_replication` connects it with the rest of the cluster: from then on followers fetch and leaders propose ISRs.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -31,6 +30,7 @@ from ottla.replica import strays
 from ottla.replica.cluster_view import LAG_SECONDS_DEFAULT, ClusterView
 from ottla.replica.log_settings import log_config_of
 from ottla.replica.partition import Partition
+from ottla.replica.removal import Removal
 from ottla.replica.storage import Storage, is_passing
 from ottla.replica.throttle import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS, is_throttled
 
@@ -75,6 +75,7 @@ class Partitions:
     ) -> None:
         self._node_id = node_id
         self.cluster = ClusterView(node_id, replica_lag_seconds)
+        self.removal = Removal(workers)
         self._fetchers: Fetchers | None = None
         self._storages = storages
         self._clock = clock
@@ -155,6 +156,7 @@ class Partitions:
         doubles = []
         for storage in self._storages:
             await self._workers.run(strays.name_former, storage.directory)
+            await self.removal.remove_left_over(storage)
             for found in await self._workers.run(storage.directory.find_partitions):
                 other = self._on_disk.get(found)
                 topic = image.topics.get(found.topic)
@@ -343,27 +345,7 @@ class Partitions:
             if self._fetchers is not None:
                 self._fetchers.on_role_changed(partition)
         for partition in partitions:
-            storage = partition.storage
-            try:
-                async with storage.upkeep:
-                    # A partition may leave this node and come back before the first copy is removed.
-                    unique = f"{partition.topic_id.hex}-{partition.leader_epoch}"
-                    path = await self._workers.run(storage.directory.rename_deleted, partition.log, unique)
-            except OSError as error:
-                logger.error("cannot delete %s: %s", partition.topic_partition, error)
-                continue
-            self._remove_later(partition, path)
-
-    def _remove_later(self, partition: Partition, path: str) -> None:
-        """After `file.delete.delay.ms`, or at once where the disk is full."""
-        delay_ms = 0 if partition.storage.refusal is not None else partition.log.config.file_delete_delay_ms
-        loop = asyncio.get_running_loop()
-
-        tasks = partition.storage.tasks
-        loop.call_later(delay_ms / 1000, lambda: tasks.spawn(self._remove(partition, path), name=f"delete {path}"))
-
-    async def _remove(self, partition: Partition, path: str) -> None:
-        await self._workers.run(partition.storage.directory.remove_deleted, path)
+            await self.removal.remove(partition)
 
     # -- configuration -----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,20 @@ class Handled:
             if len(self.offsets) == self._stop_after:
                 assert self.run is not None
                 self.run.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 0}, "workers=0"),
+        ({"in_flight_max": 0}, "in_flight_max=0"),
+        ({"retries": Retries(attempts=0)}, "attempts=0"),
+        ({"ordering": "nope"}, "one of partition, key, unordered"),
+    ],
+)
+def test_options_with_which_nothing_would_be_handled_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        ParallelConsumer(PlayedConsumer(), "t", print, **options)
 
 
 def test_a_consumer_that_commits_by_itself_is_refused() -> None:

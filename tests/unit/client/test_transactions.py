@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from ottla.client import ClientError, ConfigError, Consumer, Producer, TopicPartition
+from ottla.client.errors import ClosedError
 
 from .conftest import MockCluster
 
@@ -96,3 +97,12 @@ def test_a_transaction_needs_an_id(mock_cluster: MockCluster) -> None:
         pytest.raises(ConfigError, match="need a transactional"),
     ):
         producer.begin_transaction()
+
+
+def test_a_closed_producer_commits_nothing(mock_cluster: MockCluster) -> None:
+    producer = open_producer(mock_cluster)
+    producer.begin_transaction()
+    producer.close()
+    for call in (producer.commit_transaction, producer.begin_transaction):
+        with pytest.raises(ClosedError, match="open another"):
+            call()
