@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ottla.base.errors import ApiError
 from ottla.broker.active_controller import ActiveController
+from ottla.broker.callers import Callers
 from ottla.broker.lifecycle import BrokerLifecycle
 from ottla.broker.registration import NodeIdentity
 from ottla.metadata.configs import parse_broker_settings
@@ -108,6 +109,7 @@ class Life:
             clock=self.world.clock,
             peers=self.peers,
             leadership=FakeLeadership(),
+            callers=Callers(self.runtime.image),
         )
         elections = asyncio.ensure_future(self._elect())
         await self._found()

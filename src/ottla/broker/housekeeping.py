@@ -127,12 +127,7 @@ class Housekeeping:
 
     async def write_high_watermarks(self) -> None:
         for storage in self._opened.storages:
-            async with storage.upkeep:  # What is deleted meanwhile must not be written down again.
-                marks = {
-                    one.topic_partition: one.high_watermark for one in self._node.partitions.in_directory(storage.path)
-                }
-                if marks != storage.directory.high_watermarks:
-                    await self._node.workers.run(storage.directory.write_high_watermarks, marks)
+            await self._node.partitions.write_high_watermarks(storage)
 
     async def _checkpoint(self, write: Callable[[Storage, list[PartitionLog]], None]) -> None:
         for storage in self._opened.storages:

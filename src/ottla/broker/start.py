@@ -314,6 +314,7 @@ async def close_node(opened: OpenNode) -> None:
         if node.quorum.store.log.directory == join(storage.path, f"{METADATA_TOPIC}-0"):
             logs.append(node.quorum.store.log)
         try:
+            await node.partitions.write_high_watermarks(storage)
             await node.workers.run(storage.directory.close, logs, broker_epoch=node.broker_epoch)
         except OSError as error:
             logger.error("log directory %s was not closed cleanly: %s", storage.path, error)

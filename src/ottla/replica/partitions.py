@@ -130,6 +130,13 @@ class Partitions:
     def in_directory(self, path: str) -> list[Partition]:
         return [partition for partition in self if partition.storage.path == path]
 
+    async def write_high_watermarks(self, storage: Storage) -> None:
+        """From them a restart tells what of a log was committed."""
+        async with storage.upkeep:  # What is deleted meanwhile must not be written down again.
+            marks = {one.topic_partition: one.high_watermark for one in self.in_directory(storage.path)}
+            if marks != storage.directory.high_watermarks:
+                await self._workers.run(storage.directory.write_high_watermarks, marks)
+
     # -- following the metadata --------------------------------------------------------------------------------------
 
     async def load(self, image: MetadataImage, layers: BrokerLayers, *, is_current: bool) -> None:

@@ -380,3 +380,14 @@ def test_the_reserve_records_the_change_that_frees_a_full_disk(tmp_path: Path, m
         assert reserve.exists()
 
     play(tmp_path, scene)
+
+
+def test_a_clean_stop_leaves_word_of_what_was_committed(tmp_path: Path) -> None:
+    """Else records of the last seconds that an unclean election loses would not count as lost."""
+
+    async def scene(node: RealNode) -> None:
+        await node.create_topic("t")
+        await node.produce("t", b"x")
+
+    play(tmp_path, scene)
+    assert "t 0 1" in (tmp_path / "replication-offset-checkpoint").read_text().splitlines()
