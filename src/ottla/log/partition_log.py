@@ -121,11 +121,13 @@ class PartitionLog(AppendableLog):
         for segment in self.segments.from_offset(self.recovery_point):
             if segment.base_offset < end_offset:
                 self._sync_segment(segment)
-        self._sync_names()
         try:
             self._save_sidecars()
         except OSError as error:
+            self._sync_names()
+            self._unsynced_directories += (self.directory,)  # Those that are to be saved are new names, perhaps.
             raise SidecarsUnsaved(error.errno, error.strerror) from error
+        self._sync_names()
         return end_offset
 
     def _sync_segment(self, segment: Segment) -> None:
@@ -137,7 +139,7 @@ class PartitionLog(AppendableLog):
                 raise
 
     def _sync_names(self) -> None:
-        """New ones in directories, and the topic's id: without them no records would be found."""
+        """Those of new files, and the topic's id: without them nobody would find the records, nor what is beside them."""
         directories, self._unsynced_directories = self._unsynced_directories, ()
         try:
             if directories and self.topic_id is not None:

@@ -351,8 +351,11 @@ class Segment:
         try:
             self._write_index(file_names.OFFSET_INDEX, offset_index.encode(), is_synced)
             self._write_index(file_names.TIME_INDEX, time_index.encode(), is_synced)
-            if aborted or self._disk.exists(self.path(file_names.TRANSACTION_INDEX)):
+            is_there = self._disk.exists(self.path(file_names.TRANSACTION_INDEX))
+            if aborted or is_there:
                 self._write_index(file_names.TRANSACTION_INDEX, encode_entries(aborted), True)
+            if aborted and not is_there:  # Without its name, what was aborted would be read.
+                self._disk.sync_directory(self._directory)
         except OSError:
             self.are_indexes_saved = False
             raise

@@ -18,7 +18,7 @@ from ottla.wire.records import (
     parse_header,
     records_of,
 )
-from sim.disk import SimulatedDisk
+from sim.disk import Kept, SimulatedDisk
 from tests.unit.log.support import DIRECTORY, NOW_MS, append, batch_of, batch_of_bytes, headers_of, new_disk, open_log
 
 
@@ -214,6 +214,23 @@ def test_markers_decide_transactions() -> None:
         again.active_segment.indexes()
         assert again.active_segment.aborted_transactions() == log.active_segment.aborted_transactions()
         assert again.last_stable_offset(high_watermark=4) == 4
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_what_was_aborted_is_known_though_power_fails_right_after_a_clean_stop(is_rolled: bool) -> None:
+    disk = new_disk()
+    log = open_log(disk)
+    append(log, batch_of())
+    log.flush()  # The directory's names are synced from here on.
+    append(log, batch_of(producer=(1, 0, 0), transactional=True))
+    log.append_own(marker(ControlType.ABORT, 1), leader_epoch=0, now_ms=NOW_MS)
+    if is_rolled:
+        log.roll()
+    log.close()
+    disk.crash(Kept.NOTHING)
+    again = open_log(disk, clean_shutdown=True, recovery_point=3)
+    [aborted] = next(iter(again.segments)).aborted_transactions()
+    assert aborted.producer_id == 1
 
 
 def test_a_marker_of_an_old_epoch_is_refused() -> None:
