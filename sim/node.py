@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, copy_context
+from posixpath import join
 from typing import Final
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from ottla.broker.node import ConnectPeers
 from ottla.broker.node import World as Ports
 from ottla.broker.request import Peer
 from ottla.broker.start import AdvertisedListener, OpenNode, close_node, prepare_node, start_node
+from ottla.log import clean_shutdown
 from ottla.log.handles import HandleCache
 from ottla.metadata.configs import BrokerConfig
 from ottla.raft.voters import ReplicaKey
@@ -61,6 +63,7 @@ class SimulatedNode:
         self._config = BrokerConfig(self._settings)
         self.node_id = self._config.integer("node.id")
         self._chance = machine.stream("node")
+        self._power_chance = machine.stream("power after a stop")
         self._host = Host(name)
         self._host.is_alive = False
         self.is_silent = False
@@ -160,6 +163,14 @@ class SimulatedNode:
         self._host.is_alive = False
         self.machine.loop.bury(self._host)  # The process ends, whatever it was still doing.
         self._on_gone()
+
+    def maybe_lose_power(self) -> bool:
+        """Of a node that was stopped: a clean stop has left nothing that could be lost with the machine."""
+        disk = self.machine.disk
+        if not disk.exists(join(DATA, clean_shutdown.FILE_NAME)) or self._power_chance.random() < 0.5:
+            return False
+        disk.crash(Kept.NOTHING)
+        return True
 
     async def _stop(self) -> None:
         assert self._housekeeping is not None

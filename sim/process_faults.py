@@ -83,6 +83,7 @@ class ProcessFaults:
             if node is not None:
                 self._hits["clean restart"] += 1
                 await node.stop()
+                self._hits["power lost after a clean stop"] += node.maybe_lose_power()
                 await self._targets.be_away()
                 await node.start()
 

@@ -103,6 +103,7 @@ class TroubledNode:
                 case 0:
                     await self.node.stop()
                     self.hits["clean restart"] += 1
+                    self.hits["power lost after a clean stop"] += self.node.maybe_lose_power()
                 case 1:
                     self._kill("killed between two instructions")
                 case 2:
