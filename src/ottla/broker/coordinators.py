@@ -58,6 +58,7 @@ class Coordinators:
         change_metadata: ChangeMetadata,
         new_uuid: Callable[[], UUID],
         new_transaction_machine: Callable[[], TransactionMachine],
+        is_blind: Callable[[], bool] = lambda: False,
     ) -> None:
         self._node_id = config.integer("node.id")
         self._told: set[str] = set()
@@ -81,6 +82,7 @@ class Coordinators:
             clock=clock,
             turns=turns,
             commit_timeout_seconds=config.integer("offsets.commit.timeout.ms") / 1000,
+            is_blind=is_blind,
         )
         self.transactions = CoordinatorRuntime[TransactionMachine](
             topic=TRANSACTION_TOPIC,
@@ -88,6 +90,7 @@ class Coordinators:
             new_machine=lambda _: new_transaction_machine(),
             clock=clock,
             turns=turns,
+            is_blind=is_blind,
         )
         self._runtimes: Mapping[str, CoordinatorRuntime[Any]] = {
             GROUP_TOPIC: self.groups,

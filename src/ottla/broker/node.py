@@ -163,6 +163,7 @@ class Node:
             change_metadata=self.change_metadata,
             new_transaction_machine=self.transactions.new_machine,
             new_uuid=world.new_uuid,
+            is_blind=lambda: quorum.is_blind,
         )
         for storage in storages:
             storage.on_changed = self.lifecycle.hurry

@@ -41,15 +41,18 @@ class CoordinatorRuntime(Generic[M]):
         topic: str,
         turns: Turns | None = None,
         commit_timeout_seconds: float | None = None,
+        is_blind: Callable[[], bool] = lambda: False,
     ) -> None:
         """`turns`: shared with what else is loaded on this node. `commit_timeout_seconds`: how long a client waits for
-        the replicas; then it is told COORDINATOR_NOT_AVAILABLE, and what was decided stands."""
+        the replicas; then it is told COORDINATOR_NOT_AVAILABLE, and what was decided stands. `is_blind`: this node does
+        not learn any more who leads; what it knows may be old, so that nobody is told of it."""
         self._record_types = record_types
         self._new_machine = new_machine
         self._clock = clock
         self._topic = topic
         self._turns = turns or Turns()
         self._commit_timeout_seconds = commit_timeout_seconds
+        self._is_blind = is_blind
         self._shards: dict[int, Shard[M]] = {}
         self._standbys: dict[int, Standby[M]] = {}
         self._gathering: list[Shard[M]] = []
@@ -78,7 +81,7 @@ class CoordinatorRuntime(Generic[M]):
         """Like `submit`, for many that are small: what one turn of the loop brings is written together at its end. The
         reply counts once the future is done, which all of them share: who may be cancelled must shield it."""
         shard = self._shards.get(index)
-        if shard is None or not shard.is_ready:
+        if shard is None or not shard.is_ready or self._is_blind():
             shard = self._ready_shard(index)
         decision = decide(shard.machine)
         shard.record(decision)
@@ -132,7 +135,7 @@ class CoordinatorRuntime(Generic[M]):
     def is_ready(self, index: int) -> bool:
         """Whether partition `index` is led here, and loaded."""
         shard = self._shards.get(index)
-        return shard is not None and shard.is_ready
+        return shard is not None and shard.is_ready and not self._is_blind()
 
     @property
     def is_loading(self) -> bool:
@@ -142,6 +145,8 @@ class CoordinatorRuntime(Generic[M]):
         shard = self._shards.get(index)
         if shard is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR, f"this broker does not lead {self._topic}-{index}")
+        if self._is_blind():
+            raise ApiError(ErrorCode.NOT_COORDINATOR, f"others may lead {self._topic}-{index} by now: the disk is full")
         if not shard.is_ready:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
         return shard

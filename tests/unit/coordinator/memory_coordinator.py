@@ -164,6 +164,7 @@ class Coordinator:
         self.world = world
         self.log = log
         self._member_count = 0
+        self.is_blind = False
         self.runtime = CoordinatorRuntime[GroupMachine](
             topic="offsets",
             record_types=GROUP_RECORDS,
@@ -175,6 +176,7 @@ class Coordinator:
             ),
             clock=world.clock,
             commit_timeout_seconds=COMMIT_TIMEOUT_SECONDS,
+            is_blind=lambda: self.is_blind,
         )
 
     def _new_member_id(self, name: str) -> str:

@@ -27,6 +27,23 @@ def test_a_decision_is_written_before_its_caller_goes_on() -> None:
     play(scene)
 
 
+def test_who_does_not_learn_any_more_who_leads_tells_nobody_of_what_it_knows() -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        assert await coordinator.commit(5) is ErrorCode.NONE
+        coordinator.is_blind = True
+        assert not coordinator.runtime.is_ready(0)
+        runtime, nothing = coordinator.runtime, lambda _: Decision(records=(), reply=None)
+        for ask in (runtime.submit, runtime.submit_and_wait):
+            with pytest.raises(ApiError, match="NOT_COORDINATOR.*may lead"):
+                await ask(0, nothing)  # type: ignore[arg-type]
+        with pytest.raises(ApiError, match="NOT_COORDINATOR"):
+            runtime.submit_gathered(0, nothing)
+        coordinator.is_blind = False
+        assert await coordinator.commit(6) is ErrorCode.NONE
+
+    play(scene)
+
+
 def test_decisions_behind_a_write_that_waits_share_the_next_batch() -> None:
     async def scene(coordinator: Coordinator) -> None:
         log = coordinator.log

@@ -177,6 +177,11 @@ class Quorum:
     def voters_before(self, offset: Offset) -> VoterSet:
         return self._machine.node.log.voters.before(offset)
 
+    @property
+    def is_blind(self) -> bool:
+        """A full disk keeps this node from following the leader: what is decided meanwhile it does not know."""
+        return not self.is_leader and (self._queue.is_waiting_for_room or self._flushing.is_waiting_for_room)
+
     def address_of(self, node_id: NodeId) -> Address | None:
         """Of the leader, or of a voter."""
         return self._correspondence.address_of(node_id)

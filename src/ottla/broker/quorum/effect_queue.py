@@ -37,6 +37,7 @@ class EffectQueue:
         self._effects: deque[Effect] = deque()
         self._is_busy = False
         self._is_stopped = False
+        self.is_waiting_for_room = False
 
     @property
     def is_idle(self) -> bool:
@@ -73,15 +74,17 @@ class EffectQueue:
 
     async def until_written(self, write: Callable[[], Awaitable[None]]) -> None:
         """`OSError`: not for want of space."""
-        has_complained = False
-        while not self._is_stopped:
-            try:
-                return await write()
-            except OSError as error:
-                if not is_passing(error):
-                    raise
-                if not has_complained:
-                    logger.error("the metadata quorum waits for room on its disk: %s", error)
-                    has_complained = True
-            if not await self._make_room():
-                await asyncio.sleep(RETRY_SECONDS)
+        try:
+            while not self._is_stopped:
+                try:
+                    return await write()
+                except OSError as error:
+                    if not is_passing(error):
+                        raise
+                    if not self.is_waiting_for_room:
+                        logger.error("the metadata quorum waits for room on its disk: %s", error)
+                        self.is_waiting_for_room = True
+                if not await self._make_room():
+                    await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            self.is_waiting_for_room = False

@@ -27,6 +27,7 @@ class Flushing:
         self._on_failed = on_failed
         self._wanted: Flush | None = None
         self._is_running = False
+        self.is_waiting_for_room = False
 
     def ask(self, flush: Flush) -> None:
         self._wanted = flush
@@ -43,11 +44,13 @@ class Flushing:
             try:
                 flushed = await self._flush()
             except SidecarsUnsaved:  # The records are on disk; not so an index beside them, on a full disk say.
+                self.is_waiting_for_room = True
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             except OSError as error:
                 self._on_failed(error)
                 return
+            self.is_waiting_for_room = False
             if flushed is not None:
                 self._on_flushed(flushed)
         self._is_running = False

@@ -84,7 +84,10 @@ def test_a_full_disk_is_tried_again_in_its_place(reserves):
         queue.reserves = reserves
         queue.errors = [OSError(errno.ENOSPC, "full")] * 3
         queue.queue.push([SLOW, LAST])
+        await asyncio.sleep(0.1)
+        assert queue.queue.is_waiting_for_room
         await asyncio.sleep(5)
+        assert not queue.queue.is_waiting_for_room
         assert queue.done == [SLOW, LAST]
         assert queue.failures == []
 
@@ -175,7 +178,10 @@ def test_records_that_are_synced_without_their_indexes_are_tried_again():
         flushes = Flushes()
         flushes.disk.errors = [SidecarsUnsaved(errno.ENOSPC, "full")]
         flushes.ask(1)
+        await asyncio.sleep(0.15)
+        assert flushes.flushing.is_waiting_for_room
         await asyncio.sleep(1)
+        assert not flushes.flushing.is_waiting_for_room
         assert flushes.flushed == [1]
         assert flushes.failures == []
 
