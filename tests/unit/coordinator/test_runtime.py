@@ -34,7 +34,7 @@ def test_who_does_not_learn_any_more_who_leads_tells_nobody_of_what_it_knows() -
         assert not coordinator.runtime.is_ready(0)
         runtime, nothing = coordinator.runtime, lambda _: Decision(records=(), reply=None)
         for ask in (runtime.submit, runtime.submit_and_wait):
-            with pytest.raises(ApiError, match="NOT_COORDINATOR.*may lead"):
+            with pytest.raises(ApiError, match="may lead"):
                 await ask(0, nothing)  # type: ignore[arg-type]
         with pytest.raises(ApiError, match="NOT_COORDINATOR"):
             runtime.submit_gathered(0, nothing)
