@@ -31,6 +31,7 @@ from ottla.broker.quorum.image_following import ImageFollowing
 from ottla.broker.quorum.office import Office
 from ottla.broker.quorum.opening import OpenedQuorum
 from ottla.broker.quorum.reserve import Reserve
+from ottla.broker.quorum.sight import Sight
 from ottla.broker.quorum.snapshot_exchange import SnapshotDownload
 from ottla.broker.quorum.store import QuorumStore
 from ottla.metadata.image import MetadataBatch, MetadataImage
@@ -52,9 +53,10 @@ from ottla.raft.effects import (
     TruncateLog,
     WriteSnapshotChunk,
 )
-from ottla.raft.events import AppendAsked, Event, Flushed, ResignAsked, Tick
+from ottla.raft.events import AppendAsked, Event, Flushed, ReplyReceived, ResignAsked, Tick
 from ottla.raft.lease import SilentLeader, confirmed_ms, silent_leader
 from ottla.raft.machine import RaftMachine
+from ottla.raft.messages import FetchReply
 from ottla.raft.settings import RaftSettings
 from ottla.raft.state import Follower, Leader, Resigned, RoleName
 from ottla.raft.voters import VoterSet
@@ -95,10 +97,17 @@ class Quorum:
         self._tasks = OwnedTasks()
         self._errands = OwnedTasks()
         """What may be given up at any time."""
+        self._sight = Sight(opened.image)
         self._queue = EffectQueue(
-            perform=self._perform, make_room=reserve.give_up, on_failed=self._on_disk_failed, tasks=self._tasks
+            perform=self._perform,
+            make_room=reserve.give_up,
+            on_failed=self._on_disk_failed,
+            sight=self._sight,
+            tasks=self._tasks,
         )
-        self._flushing = Flushing(store, self._tasks, on_flushed=self._on_flushed, on_failed=self._on_disk_failed)
+        self._flushing = Flushing(
+            store, self._tasks, on_flushed=self._on_flushed, on_failed=self._on_disk_failed, sight=self._sight
+        )
         self._commits = Commits(self._machine.node.high_watermark)
         self.runtime: Final = ControllerRuntime(self, opened.image, reserve.give_up)
         self._office = Office(self.runtime, reserve, self._errands, self._tell_waiters)
@@ -180,7 +189,7 @@ class Quorum:
     @property
     def is_blind(self) -> bool:
         """A full disk keeps this node from following the leader: what is decided meanwhile it does not know."""
-        return not self.is_leader and (self._queue.is_waiting_for_room or self._flushing.is_waiting_for_room)
+        return not self.is_leader and self._sight.is_lost
 
     def address_of(self, node_id: NodeId) -> Address | None:
         """Of the leader, or of a voter."""
@@ -248,6 +257,8 @@ class Quorum:
         if self._is_stopped:
             return
         effects = self._machine.step(event, self.now_ms(), self._chance())
+        if isinstance(event, ReplyReceived) and isinstance(event.reply, FetchReply):
+            self._sight.on_leader_heard(event.reply.high_watermark)
         self._queue.push(effects)
         self._after_step()
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from ottla.base.owned_tasks import OwnedTasks
+from ottla.broker.quorum.sight import Sight
 from ottla.raft.effects import Effect
 from ottla.replica.storage import is_passing
 
@@ -28,16 +29,17 @@ class EffectQueue:
         perform: Callable[[Effect], Work | None],
         make_room: Callable[[], Awaitable[bool]],
         on_failed: Callable[[OSError], None],
+        sight: Sight,
         tasks: OwnedTasks,
     ) -> None:
         self._perform = perform
+        self._sight = sight
         self._make_room = make_room
         self._on_failed = on_failed
         self._tasks = tasks
         self._effects: deque[Effect] = deque()
         self._is_busy = False
         self._is_stopped = False
-        self.is_waiting_for_room = False
 
     @property
     def is_idle(self) -> bool:
@@ -74,6 +76,7 @@ class EffectQueue:
 
     async def until_written(self, write: Callable[[], Awaitable[None]]) -> None:
         """`OSError`: not for want of space."""
+        has_complained = False
         try:
             while not self._is_stopped:
                 try:
@@ -81,10 +84,12 @@ class EffectQueue:
                 except OSError as error:
                     if not is_passing(error):
                         raise
-                    if not self.is_waiting_for_room:
+                    if not has_complained:
                         logger.error("the metadata quorum waits for room on its disk: %s", error)
-                        self.is_waiting_for_room = True
+                        has_complained = True
+                        self._sight.on_wait()
                 if not await self._make_room():
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
-            self.is_waiting_for_room = False
+            if has_complained:
+                self._sight.on_room()

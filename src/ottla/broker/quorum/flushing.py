@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla.base.owned_tasks import OwnedTasks
+from ottla.broker.quorum.sight import Sight
 from ottla.broker.quorum.store import QuorumStore
 from ottla.log.partition_log import SidecarsUnsaved
 from ottla.raft.effects import Flush
@@ -20,14 +21,15 @@ class Flushing:
         *,
         on_flushed: Callable[[Flush], None],
         on_failed: Callable[[OSError], None],
+        sight: Sight,
     ) -> None:
         self._store = store
+        self._sight = sight
         self._tasks = tasks
         self._on_flushed = on_flushed
         self._on_failed = on_failed
         self._wanted: Flush | None = None
         self._is_running = False
-        self.is_waiting_for_room = False
 
     def ask(self, flush: Flush) -> None:
         self._wanted = flush
@@ -44,13 +46,13 @@ class Flushing:
             try:
                 flushed = await self._flush()
             except SidecarsUnsaved:  # The records are on disk; not so an index beside them, on a full disk say.
-                self.is_waiting_for_room = True
+                self._sight.on_wait()
                 await asyncio.sleep(RETRY_SECONDS)
+                self._sight.on_room()
                 continue
             except OSError as error:
                 self._on_failed(error)
                 return
-            self.is_waiting_for_room = False
             if flushed is not None:
                 self._on_flushed(flushed)
         self._is_running = False

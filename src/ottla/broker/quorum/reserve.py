@@ -1,10 +1,13 @@
 """A few bytes kept on the metadata log's disk, given up for the change that shall free it once it is full."""
 
+import logging
 from posixpath import join
 from typing import Final
 
 from ottla.base.disk import Disk
 from ottla.base.workers import Workers
+
+logger = logging.getLogger(__name__)
 
 FILE_NAME: Final = "reserve"
 RESERVE_BYTES: Final = 256 << 10  # Enough for a few thousand changes of topics and configurations.
@@ -20,9 +23,13 @@ class Reserve:
         self._is_kept = False
 
     async def give_up(self) -> bool:
-        """So that the very change that shall free the disk can be recorded. False: it was gone."""
+        """So that the very change that shall free the disk can be recorded. False: it was gone, or cannot be removed."""
         self._is_kept = False
-        return await self._workers.run(self._remove)
+        try:
+            return await self._workers.run(self._remove)
+        except OSError as error:
+            logger.error("the reserve of the metadata log cannot be given up: %s", error)
+            return False
 
     def _remove(self) -> bool:
         if not self._disk.exists(self._path):

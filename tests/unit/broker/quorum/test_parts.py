@@ -10,7 +10,9 @@ from ottla.broker.quorum.commits import Commits
 from ottla.broker.quorum.effect_queue import EffectQueue
 from ottla.broker.quorum.flushing import Flushing
 from ottla.broker.quorum.reserve import RESERVE_BYTES, RESERVE_FROM_BYTES, Reserve
+from ottla.broker.quorum.sight import Sight
 from ottla.log.partition_log import SidecarsUnsaved
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.metadata_log import CommitFailed
 from ottla.raft.effects import Committed, Flush, TruncateLog
 from sim.world import World
@@ -33,8 +35,13 @@ class Queue:
         self.errors = []
         self.reserves = 0
         self.gate = asyncio.Event()
+        self.sight = Sight(MetadataImage())
         self.queue = EffectQueue(
-            perform=self._perform, make_room=self._make_room, on_failed=self.failures.append, tasks=OwnedTasks()
+            perform=self._perform,
+            make_room=self._make_room,
+            on_failed=self.failures.append,
+            sight=self.sight,
+            tasks=OwnedTasks(),
         )
 
     def _perform(self, effect):
@@ -85,9 +92,11 @@ def test_a_full_disk_is_tried_again_in_its_place(reserves):
         queue.errors = [OSError(errno.ENOSPC, "full")] * 3
         queue.queue.push([SLOW, LAST])
         await asyncio.sleep(0.1)
-        assert queue.queue.is_waiting_for_room
+        queue.sight.on_leader_heard(0)
+        assert queue.sight.is_lost
         await asyncio.sleep(5)
-        assert not queue.queue.is_waiting_for_room
+        queue.sight.on_leader_heard(0)
+        assert not queue.sight.is_lost
         assert queue.done == [SLOW, LAST]
         assert queue.failures == []
 
@@ -145,11 +154,13 @@ class Flushes:
     def __init__(self):
         self.disk = Disk()
         self.flushed, self.failures = [], []
+        self.sight = Sight(MetadataImage())
         self.flushing = Flushing(
             self.disk,
             OwnedTasks(),
             on_flushed=lambda flush: self.flushed.append(flush.end_offset),
             on_failed=self.failures.append,
+            sight=self.sight,
         )
 
     def ask(self, end_offset):
@@ -179,9 +190,11 @@ def test_records_that_are_synced_without_their_indexes_are_tried_again():
         flushes.disk.errors = [SidecarsUnsaved(errno.ENOSPC, "full")]
         flushes.ask(1)
         await asyncio.sleep(0.15)
-        assert flushes.flushing.is_waiting_for_room
+        flushes.sight.on_leader_heard(0)
+        assert flushes.sight.is_lost
         await asyncio.sleep(1)
-        assert not flushes.flushing.is_waiting_for_room
+        flushes.sight.on_leader_heard(0)
+        assert not flushes.sight.is_lost
         assert flushes.flushed == [1]
         assert flushes.failures == []
 
@@ -238,5 +251,19 @@ def test_the_reserve_is_kept_given_up_once_and_made_again_when_there_is_room():
         assert not await reserve.give_up()
         await reserve.keep()
         assert world.disk.exists("/m/reserve")
+
+    play(scene())
+
+
+def test_a_reserve_that_cannot_be_removed_is_told_and_makes_no_room(caplog):
+    async def scene():
+        world = World(1)
+        world.disk.make_directory("/m")
+        reserve = Reserve(world.disk, FakeWorkers(), "/m")
+        await reserve.keep()
+        world.disk.fail_at(1)
+        assert not await reserve.give_up()
+        assert "cannot be given up" in caplog.text
+        assert await reserve.give_up()
 
     play(scene())
