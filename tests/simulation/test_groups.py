@@ -1,9 +1,8 @@
 """A group with members that crash, and a coordinator that dies: `sim/group_scenario.py` says what must hold."""
 
-import asyncio
-
 import pytest
 
+from ottla.base.outcome import Outcome
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.group_records import metadata_record
 from ottla.coordinator.groups.rebalance import Rebalances
@@ -46,8 +45,8 @@ def test_acknowledgements_before_the_commit_are_noticed(monkeypatch: pytest.Monk
         decision = decide(shard.machine)
         shard.record(decision)
         shard.write()
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
+        done = Outcome()
+        done.tell(None)
         return decision.reply, done
 
     async def submit(self, index, decide):  # type: ignore[no-untyped-def]

@@ -81,24 +81,14 @@ class Dispatcher:
         self._node = node
 
     def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
-        head = decode_request_header(frame)
-        api = APIS.get(head.api_key)
+        api_key, version, correlation_id, client_id, body_position = decode_request_header(frame)
+        api = APIS.get(api_key)
         if api is None:
-            raise ProtocolError(f"api key {head.api_key} is not served (docs/GAPS.md)")
+            raise ProtocolError(f"api key {api_key} is not served (docs/GAPS.md)")
         low, high = api.versions
-        if not low <= head.api_version <= high and head.api_key != ApiKey.API_VERSIONS:
-            raise ProtocolError(
-                f"{API_INFO[head.api_key].name} v{head.api_version} is not served, only v{low} to v{high}"
-            )
-        return RequestContext(
-            head.api_key,
-            head.api_version,
-            head.correlation_id,
-            head.client_id,
-            peer,
-            head.body_position,
-            api.holds_frame,
-        )
+        if not low <= version <= high and api_key != ApiKey.API_VERSIONS:
+            raise ProtocolError(f"{API_INFO[api_key].name} v{version} is not served, only v{low} to v{high}")
+        return RequestContext(api_key, version, correlation_id, client_id, peer, body_position, api.holds_frame)
 
     async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
         api = APIS[context.api_key]

@@ -163,7 +163,7 @@ class Node:
             change_metadata=self.change_metadata,
             new_transaction_machine=self.transactions.new_machine,
             new_uuid=world.new_uuid,
-            is_blind=lambda: quorum.is_blind,
+            is_blind=quorum.is_blind,
         )
         for storage in storages:
             storage.on_changed = self.lifecycle.hurry
@@ -278,7 +278,7 @@ class Node:
     @property
     def is_cut_off(self) -> bool:
         """Others lead by now what this node believes to lead. Its clients had better ask them."""
-        return len(self.image.brokers) > 1 and self.lifecycle.is_broker and self.lifecycle.is_unheard
+        return len(self.runtime.image.brokers) > 1 and self.lifecycle.is_broker and self.lifecycle.is_unheard
 
     def _on_role_changed(self) -> None:
         if self.quorum.is_leader and not self.active_controller.is_active:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.base.disk import Buffer
 from ottla.base.errors import ErrorCode
+from ottla.base.outcome import Outcome
 from ottla.log.partition_log import LogSlice
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Peer:
 
 class RequestContext:
     """One request. `holds_frame`: its handler may still need the received bytes while it waits. `committed`: its answer
-    is not to be sent before that is done; if it fails, `Api.refuse` says so instead."""
+    is not to be sent before that is known; if it is bad, `Api.refuse` says so instead."""
 
     __slots__ = (
         "api_key", "api_version", "body_position", "client_id", "committed", "correlation_id", "holds_frame", "peer",
@@ -77,7 +78,7 @@ class RequestContext:
         self.peer = peer
         self.body_position = body_position
         self.holds_frame = holds_frame
-        self.committed: asyncio.Future[None] | None = None
+        self.committed: Outcome | None = None
 
 
 # A handler answers with a message, with parts that are encoded already (hot paths), or with None (acks=0: no answer).

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, ErrorCode, invariant
-from ottla.base.types import Offset, TimestampMs
+from ottla.base.errors import ApiError, ErrorCode, violated
+from ottla.base.types import Offset
 from ottla.coordinator.machine import Appended, CoordinatorLog, ProducerIdentity
 from ottla.wire.records import BatchBuilder, ControlType, end_transaction_marker, plain_batch
 
@@ -26,7 +26,7 @@ class PendingWrites:
         self._clock = clock
         self._written_end: Offset = log.end_offset
         self.next_offset: Offset = log.end_offset
-        self._open: list[tuple[TimestampMs, bytes, bytes | None]] = []
+        self._open: list[tuple[bytes, bytes | None]] = []
         self._open_bytes = 0
         self._open_transaction: ProducerIdentity | None = None
         self._sealed: deque[bytearray] = deque()
@@ -37,13 +37,13 @@ class PendingWrites:
         """Keys and values; the first one's offset to be, the others follow it. `ApiError` where too many wait."""
         if self.next_offset - self._written_end >= RECORDS_PENDING_MAX:
             raise _too_many()
-        now_ms = self._clock.now_ms()
         first_offset = self.next_offset
-        for key, value in encoded:
+        for record in encoded:
             if transaction != self._open_transaction or self._open_bytes > BATCH_BYTES_MAX:
                 self._seal()
                 self._open_transaction = transaction
-            self._open.append((now_ms, key, value))
+            self._open.append(record)
+            key, value = record
             self._open_bytes += len(key) + (0 if value is None else len(value))
         self.next_offset = first_offset + len(encoded)
         return first_offset
@@ -67,12 +67,13 @@ class PendingWrites:
         if not records:
             return
         self._open, self._open_bytes = [], 0
+        now_ms = self._clock.now_ms()
         if transaction is None:
-            self._sealed.append(plain_batch(records))
+            self._sealed.append(plain_batch(records, now_ms))
             return
         batch = BatchBuilder(producer_id=transaction.producer_id, producer_epoch=transaction.epoch, transactional=True)
-        for timestamp, key, value in records:
-            batch.append(timestamp, key, value)
+        for key, value in records:
+            batch.append(now_ms, key, value)
         self._sealed.append(batch.build())
 
     def begin_writes(self) -> "asyncio.Future[Appended] | None":
@@ -90,7 +91,8 @@ class PendingWrites:
     def on_written(self, appended: Appended) -> None:
         last_offset = appended.last_offset
         self._written_end = last_offset + 1
-        invariant(self._written_end <= self.next_offset, "nobody else appends here", end=self._written_end)
+        if self._written_end > self.next_offset:
+            violated("nobody else appends here", end=self._written_end)
         while self._waiters and self._waiters[0][0] <= last_offset:
             _, waiter = self._waiters.popleft()
             if not waiter.done():

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.outcome import Outcome
 from ottla.base.types import Offset
 from ottla.coordinator.loading import M, Turns
 from ottla.coordinator.machine import (
@@ -75,11 +76,9 @@ class CoordinatorRuntime(Generic[M]):
             await shard.all_committed(self._commit_timeout_seconds)
         return decision.reply
 
-    def submit_gathered(
-        self, index: int, decide: Callable[[M], Decision[Reply]]
-    ) -> tuple[Reply, "asyncio.Future[None]"]:
+    def submit_gathered(self, index: int, decide: Callable[[M], Decision[Reply]]) -> tuple[Reply, Outcome]:
         """Like `submit`, for many that are small: what one turn of the loop brings is written together at its end. The
-        reply counts once the future is done, which all of them share: who may be cancelled must shield it."""
+        reply counts once the outcome, which all of them share, is known to be good."""
         shard = self._shards.get(index)
         if shard is None or not shard.is_ready or self._is_blind():
             shard = self._ready_shard(index)
@@ -87,17 +86,18 @@ class CoordinatorRuntime(Generic[M]):
         shard.record(decision)
         gathered = shard.gathered
         if gathered is None:
-            loop = asyncio.get_running_loop()
-            gathered = shard.gathered = loop.create_future()
+            gathered = shard.gathered = Outcome()
             if not self._gathering:
-                loop.call_soon(self._write_gathered)
+                asyncio.get_running_loop().call_soon(self._write_gathered)
             self._gathering.append(shard)
         return decision.reply, gathered
 
     def _write_gathered(self) -> None:
         gathering, self._gathering = self._gathering, []
         for shard in gathering:
-            shard.write_gathered(self._commit_timeout_seconds)
+            shard.write()
+        for shard in gathering:  # Only now: an answer wakes a client, who had better find all of its answers.
+            shard.tell_gathered(self._commit_timeout_seconds)
 
     async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
         """Like `submit`, for a reply that other requests complete (a join waits for the group's other members)."""

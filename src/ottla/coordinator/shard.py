@@ -13,6 +13,7 @@ from typing import Any, Generic
 
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.outcome import Outcome
 from ottla.base.owned_tasks import OwnedTasks
 from ottla.coordinator.loading import M
 from ottla.coordinator.machine import Appended, CoordinatorLog, Decision, ProducerIdentity
@@ -43,8 +44,8 @@ class Shard(Generic[M]):
         self.machine: M = standby.machine
         self.is_ready = False
         self.writes = PendingWrites(log, clock)
-        self.gathered: asyncio.Future[None] | None = None
-        """Done once what this turn of the loop has gathered is committed."""
+        self.gathered: Outcome | None = None
+        """Good once what this turn of the loop has gathered is committed."""
         self._tasks = OwnedTasks()
         self._writer: asyncio.Task[None] | None = None
         self.loader: asyncio.Task[None] | None = self._tasks.spawn(self._load(), name=f"load {name}")
@@ -52,7 +53,7 @@ class Shard(Generic[M]):
     # -- deciding ----------------------------------------------------------------------------------------------------
 
     def record(self, decision: Decision[object]) -> None:
-        """Replays it; `write` or `write_gathered` is to follow in this turn of the loop."""
+        """Replays it; `write` is to follow in this turn of the loop."""
         if not decision.records:
             return  # Who only reads is served by a full disk, too.
         transaction = decision.transaction
@@ -125,23 +126,23 @@ class Shard(Generic[M]):
         if waits_on is not None:
             self._writer = self._tasks.spawn(self._write(waits_on), name=f"write {self._name}")
 
-    def write_gathered(self, commit_timeout_seconds: float | None) -> None:
-        self.write()
+    def tell_gathered(self, commit_timeout_seconds: float | None) -> None:
+        """Behind `write`."""
         gathered, self.gathered = self.gathered, None
         if gathered is None:
             return  # It is void, and whoever waits was told.
         if self.is_all_committed:
-            gathered.set_result(None)
+            gathered.tell(None)
         else:
             self._tasks.spawn(self._commit(gathered, commit_timeout_seconds), name=f"commit {self._name}")
 
-    async def _commit(self, gathered: "asyncio.Future[None]", timeout_seconds: float | None) -> None:
+    async def _commit(self, gathered: Outcome, timeout_seconds: float | None) -> None:
         try:
             await self.all_committed(timeout_seconds)
         except ApiError as error:
-            gathered.set_exception(error)
+            gathered.tell(error)
         else:
-            gathered.set_result(None)
+            gathered.tell(None)
 
     async def _write(self, waits_on: "asyncio.Future[Appended] | None") -> None:
         try:
@@ -174,7 +175,7 @@ class Shard(Generic[M]):
         self.writes.fail(error)
         gathered, self.gathered = self.gathered, None
         if gathered is not None:
-            gathered.set_exception(error)
+            gathered.tell(error)
 
     def close(self) -> None:
         loader, self.loader = self.loader, None

@@ -7,7 +7,7 @@ before the write, the write leaves nothing behind when it fails, and nothing aft
 
 from typing import Final, NamedTuple
 
-from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.errors import ApiError, ErrorCode, invariant, violated
 from ottla.base.types import NO_TIMESTAMP, LeaderEpoch, Offset, TimestampMs
 from ottla.log.batch_checks import RECORDS_MAX, BatchLimits, check_client_batch
 from ottla.log.config import LogConfig
@@ -97,7 +97,8 @@ class AppendableLog(ReadableLog):
         """A batch that this broker has built itself: coordinator records, transaction markers, metadata."""
         header = HEADER.unpack_from(batch)
         size_bytes = header[_BATCH_LENGTH] + LENGTH_OVERHEAD_BYTES
-        invariant(size_bytes == len(batch), "exactly one batch", declared=size_bytes, size=len(batch))
+        if size_bytes != len(batch):
+            violated("exactly one batch", declared=size_bytes, size=len(batch))
         if header[_PRODUCER_ID] >= 0:
             self.producer_state.check_epoch(header[_PRODUCER_ID], header[_PRODUCER_EPOCH])
         return self._append(batch, header, leader_epoch, now_ms)

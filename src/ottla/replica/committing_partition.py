@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from typing import Final, NamedTuple
 
-from ottla.base.errors import ApiError, ErrorCode, invariant
+from ottla.base.errors import ApiError, ErrorCode, violated
 from ottla.base.lazy_timer import LazyTimer
 from ottla.base.types import Offset, TopicId
 from ottla.log.partition_log import PartitionLog, SidecarsUnsaved
@@ -128,7 +128,8 @@ class CommittingPartition(ReadablePartition):
             self._advance_to(end, 0)
 
     def _advance_to(self, end: Offset, appended_bytes: int) -> None:
-        invariant(end >= self.high_watermark, "the high watermark never goes back", end=end, was=self.high_watermark)
+        if end < self.high_watermark:
+            violated("the high watermark never goes back", end=end, was=self.high_watermark)
         self.high_watermark = end
         waiters = self._commit_waiters
         while waiters and waiters[0].offset < end:

@@ -11,16 +11,17 @@ received waits for the other connections' turns.
 The transport (socket_transport.py, or the simulator's) calls `get_buffer` and `buffer_updated`.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from struct import Struct
 from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.continuation import Continuation
 from ottla.base.errors import ApiError, NotServed, ProtocolError, invariant
+from ottla.base.outcome import Outcome
 from ottla.broker.peers import is_of_peer
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.receiving_connection import ReceivingConnection, Transport
@@ -59,7 +60,7 @@ class _Pending:
     def __init__(self, context: RequestContext) -> None:
         self.context = context
         self.done = False
-        self.committed: asyncio.Future[None] | None = None  # What an answer that is ready waits for.
+        self.committed: Outcome | None = None  # What an answer that is ready waits for.
         self.held_bytes = 0  # Of a receive buffer that was left to it.
         self.parts: Parts | None = None
         self.rest: Continuation[Parts | None] | None = None  # Of its handler.
@@ -191,7 +192,7 @@ class Connection(ReceivingConnection):
         else:
             self._out += parts
 
-    def _hold(self, context: RequestContext, parts: Parts, committed: "asyncio.Future[None]") -> None:
+    def _hold(self, context: RequestContext, parts: Parts, committed: Outcome) -> None:
         """An answer that is ready and not true yet. Those that wait for the same leave together."""
         last = self._pending[-1] if self._pending else None
         if last is not None and last.parts is not None and last.is_held_like(context):
@@ -201,19 +202,15 @@ class Connection(ReceivingConnection):
         self._pending.append(pending)
         self._await_commit(pending, parts, committed)
 
-    def _await_commit(self, pending: _Pending, parts: Parts | None, committed: "asyncio.Future[None]") -> None:
+    def _await_commit(self, pending: _Pending, parts: Parts | None, committed: Outcome) -> None:
         pending.parts, pending.committed = parts, committed
-        committed.add_done_callback(lambda _: self._on_committed(pending, committed))
+        committed.listen(partial(self._on_committed, pending))
 
-    def _on_committed(self, pending: _Pending, committed: "asyncio.Future[None]") -> None:
-        error = committed.exception()
+    def _on_committed(self, pending: _Pending, error: ApiError | None) -> None:
         if self.closed:
             return
-        if isinstance(error, ApiError) and pending.parts is not None:
+        if error is not None and pending.parts is not None:
             pending.parts = self._service.refused(pending.context, pending.parts, error)
-        elif error is not None:
-            self._refuse(error)
-            return
         pending.done = True
         self._send_done()
 

@@ -32,8 +32,7 @@ DELETE_HORIZON_BIT: Final = 0x40
 
 _BASE_OFFSET: Final = struct.Struct(">q")
 _BASE_OFFSET_AND_LENGTH: Final = struct.Struct(">qi")
-_LEADER_EPOCH: Final = struct.Struct(">i")
-_LEADER_EPOCH_AT: Final = 12
+_START: Final = struct.Struct(">qii")  # base offset, length, leader epoch
 _MAGIC_AT: Final = 16
 _CRC: Final = struct.Struct(">I")
 CRC_AT: Final = 17
@@ -184,9 +183,8 @@ def check_crc(batch: Buffer) -> None:
 
 
 def set_offset_and_epoch(batch: memoryview | bytearray, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-    """What a leader stamps on every batch: the CRC stays valid, as neither field is part of it."""
-    _BASE_OFFSET.pack_into(batch, 0, base_offset)
-    _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_AT, leader_epoch)
+    """What a leader stamps on every batch, exactly one: the CRC stays valid, as neither field is part of it."""
+    _START.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD_BYTES, leader_epoch)
 
 
 def set_log_append_time(batch: memoryview | bytearray, timestamp: TimestampMs) -> None:

@@ -10,7 +10,7 @@ correlation id, so that it can be answered.
 
 import struct
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from ottla.base.errors import ProtocolError
 from ottla.wire.apis import API_INFO, ApiKey
@@ -40,12 +40,8 @@ def _response_codec(api_key: int, api_version: int) -> Codec[Message]:
     return codec_for(API_INFO[api_key].response, api_version)
 
 
-class RequestHead(NamedTuple):
-    api_key: int
-    api_version: int
-    correlation_id: int
-    client_id: str | None
-    body_position: int
+RequestHead: TypeAlias = tuple[int, int, int, str | None, int]
+"""API key and version, correlation id, client id, and where the body begins."""
 
 
 def decode_request_header(view: memoryview) -> RequestHead:
@@ -74,7 +70,7 @@ def decode_request_header(view: memoryview) -> RequestHead:
             raise ProtocolError(f"a request header that cannot be read: {error}") from error
         # From a future client, perhaps with another header: it shall learn what we speak.
         client_id, position = None, len(view)
-    return RequestHead(api_key, api_version, correlation_id, client_id, position)
+    return api_key, api_version, correlation_id, client_id, position
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: Message) -> bytes:

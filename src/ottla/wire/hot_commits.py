@@ -5,6 +5,7 @@ hand; any other goes through the general codec.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple, TypeAlias
@@ -20,18 +21,11 @@ FLEXIBLE_FROM: Final = 8
 TOPIC_IDS_FROM: Final = 10
 
 TopicKey: TypeAlias = str | TopicId
-
-
-class PartitionCommit(NamedTuple):
-    partition: int
-    offset: Offset
-    leader_epoch: LeaderEpoch
-    metadata: str | None
-
-
-class TopicCommit(NamedTuple):
-    topic: TopicKey
-    partitions: Sequence[PartitionCommit]
+PartitionCommit: TypeAlias = tuple[int, Offset, LeaderEpoch, str | None]
+"""Partition, offset, leader epoch, and a text of the client's own."""
+TopicCommit: TypeAlias = tuple[TopicKey, Sequence[PartitionCommit]]
+TopicCommitted: TypeAlias = tuple[TopicKey, Sequence[tuple[int, int]]]
+"""The outcome for a topic: partitions with their error codes."""
 
 
 class CommitCall(NamedTuple):
@@ -45,17 +39,12 @@ class CommitCall(NamedTuple):
     topics: Sequence[TopicCommit]
 
 
-class TopicCommitted(NamedTuple):
-    """The outcome for a topic: partitions with their error codes."""
-
-    topic: TopicKey
-    partitions: Sequence[tuple[int, int]]
-
-
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 _I32: Final = Struct(">i")
 _NO_RETENTION: Final = -1
+HEADS_REMEMBERED_MAX: Final = 10_000
+HEAD_BYTES_MAX: Final = 640  # More than four short texts take.
 _ONE: Final = 2  # An array's length is one more than what it holds.
 _LONG: Final = 0x80  # From here on a length takes more than a byte.
 _TAIL: Final = Struct(">BiqiI")  # one partition: index, offset, leader epoch; an empty text, and no tags three times
@@ -78,35 +67,45 @@ def _decode_single(view: memoryview, position: int, version: int) -> CommitCall 
     """One partition without a text, every length in a byte; None for anything else."""
     tail_position = len(view) - _TAIL.size
     count, partition, offset, leader_epoch, end = _TAIL.unpack_from(view, tail_position)
-    if count != _ONE or end != _TAIL_END:
+    if count != _ONE or end != _TAIL_END or tail_position - position > HEAD_BYTES_MAX:
         return None
-    group_id, position = _text(view, position)
-    (generation,) = _I32.unpack_from(view, position)
-    member_id, position = _text(view, position + 4)
-    instance_id, position = _text(view, position)
-    if group_id is None or member_id is None or view[position] != _ONE:
+    head = _decode_head(bytes(view[position:tail_position]), version >= TOPIC_IDS_FROM)
+    if head is None:
+        return None
+    group_id, generation, member_id, instance_id, topic = head
+    topics = [(topic, [(partition, offset, leader_epoch, "")])]
+    return CommitCall(group_id, generation, member_id, instance_id, _NO_RETENTION, topics)
+
+
+@lru_cache(HEADS_REMEMBERED_MAX)
+def _decode_head(head: bytes, by_id: bool) -> tuple[str, int, str, str | None, TopicKey] | None:
+    """What stands before the only partition: the same in all commits of a member, until the next rebalance."""
+    group_id, position = _text(head, 0)
+    (generation,) = _I32.unpack_from(head, position)
+    member_id, position = _text(head, position + 4)
+    instance_id, position = _text(head, position)
+    if group_id is None or member_id is None or head[position] != _ONE:
         return None
     topic: TopicKey | None
-    if version >= TOPIC_IDS_FROM:
-        topic = uuid_of(bytes(view[position + 1 : position + 1 + UUID_BYTES]))
+    if by_id:
+        topic = uuid_of(head[position + 1 : position + 1 + UUID_BYTES])
         position += 1 + UUID_BYTES
     else:
-        topic, position = _text(view, position + 1)
-    if topic is None or position != tail_position:
+        topic, position = _text(head, position + 1)
+    if topic is None or position != len(head):
         return None
-    only = TopicCommit(topic, [PartitionCommit(partition, offset, leader_epoch, "")])
-    return CommitCall(group_id, generation, member_id, instance_id, _NO_RETENTION, [only])
+    return group_id, generation, member_id, instance_id, topic
 
 
-def _text(view: memoryview, position: int) -> tuple[str | None, int]:
+def _text(head: bytes, position: int) -> tuple[str | None, int]:
     """A short text and what follows it. One that reaches past the end is noticed by where that is."""
-    size = view[position]
+    size = head[position]
     if size == 0:
         return None, position + 1
     if size >= _LONG:
         raise IndexError("a long text")
     stop = position + size  # The size is one more than the text's, and so is where it ends.
-    return str(view[position + 1 : stop], "utf-8"), stop
+    return head[position + 1 : stop].decode(), stop
 
 
 def commit_call(request: api.OffsetCommitRequest, version: int) -> CommitCall:
@@ -118,12 +117,10 @@ def commit_call(request: api.OffsetCommitRequest, version: int) -> CommitCall:
         request.group_instance_id,
         request.retention_time_ms,
         [
-            TopicCommit(
+            (
                 topic.topic_id if by_id else topic.name,
                 [
-                    PartitionCommit(
-                        one.partition_index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata
-                    )
+                    (one.partition_index, one.committed_offset, one.committed_leader_epoch, one.committed_metadata)
                     for one in topic.partitions
                 ],
             )
@@ -134,24 +131,32 @@ def commit_call(request: api.OffsetCommitRequest, version: int) -> CommitCall:
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
-_ANSWER_HEAD: Final = Struct(">iiBiB")  # size, correlation id, no tags, throttle time, one topic
+_ANSWER_START: Final = Struct(">iiBi")  # size, correlation id, no tags, throttle time
+_ANSWER_BYTES: Final = _ANSWER_START.size - 4
 _ANSWER_TAIL: Final = Struct(">BihBBB")  # one partition: index, code; no tags three times
-_ANSWER_BYTES: Final = _ANSWER_HEAD.size + _ANSWER_TAIL.size - 4
 
 
 def encode_committed(correlation_id: int, version: int, topics: Sequence[TopicCommitted]) -> bytes:
     """The whole response frame."""
-    if version >= FLEXIBLE_FROM and len(topics) == 1 and len(topics[0].partitions) == 1:
+    if version >= FLEXIBLE_FROM and len(topics) == 1 and len(topics[0][1]) == 1:
         topic, ((partition, code),) = topics[0]
-        if isinstance(topic, str):
-            encoded = topic.encode()
-            name = bytes((len(encoded) + 1,)) + encoded if len(encoded) + 1 < _LONG else None
-        else:
-            name = topic.bytes
-        if name is not None:
-            head = _ANSWER_HEAD.pack(_ANSWER_BYTES + len(name), correlation_id, 0, 0, _ONE)
-            return head + name + _ANSWER_TAIL.pack(_ONE, partition, code, 0, 0, 0)
+        rest = _answer_rest(topic, partition, code)
+        if rest is not None:
+            return _ANSWER_START.pack(_ANSWER_BYTES + len(rest), correlation_id, 0, 0) + rest
     return encode_response(ApiKey.OFFSET_COMMIT, version, correlation_id, _response(topics))
+
+
+@lru_cache(HEADS_REMEMBERED_MAX)
+def _answer_rest(topic: TopicKey, partition: int, code: int) -> bytes | None:
+    """One topic with one partition; None if the name is a long one."""
+    if isinstance(topic, str):
+        encoded = topic.encode()
+        if len(encoded) + 1 >= _LONG:
+            return None
+        name = bytes((len(encoded) + 1,)) + encoded
+    else:
+        name = topic.bytes
+    return bytes((_ONE,)) + name + _ANSWER_TAIL.pack(_ONE, partition, code, 0, 0, 0)
 
 
 def refused_commit(frame: bytes, version: int, code: int) -> bytes:

@@ -20,6 +20,7 @@ from ottla.wire.apis import ApiKey
 from ottla.wire.frame import decode_response, encode_request
 from ottla.wire.message import Message
 from ottla.wire.records import BatchBuilder, batches, records_of
+from tests.unit.coordinator.memory_coordinator import come_true
 from tests.unit.fakes import FakeClock, FakeWorkers
 
 PEER = Peer(host="127.0.0.1", port=4, listener="PLAINTEXT")
@@ -58,7 +59,7 @@ class RealNode:
         context = self.dispatcher.begin(frame, PEER)
         parts = await self.dispatcher.answer(context, frame)
         if context.committed is not None:
-            await asyncio.shield(context.committed)
+            await come_true(context.committed)
         return parts
 
     async def ask(self, key: ApiKey, request: Message, version: int | None = None) -> Any:

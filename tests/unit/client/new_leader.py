@@ -12,9 +12,8 @@ from ottla.base.errors import ErrorCode
 from ottla.client.raw.offsets import EARLIEST
 from ottla.wire import api
 from ottla.wire.apis import API_INFO, ApiKey
-from ottla.wire.frame import RequestHead
 from ottla.wire.message import Message
-from tests.unit.server.scripted_broker import ScriptedBroker
+from tests.unit.server.scripted_broker import RequestHead, ScriptedBroker
 
 T = TypeVar("T")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ottla.base.errors import ApiError, ErrorCode
+from ottla.base.outcome import Outcome
 from ottla.base.types import ZERO_TOPIC_ID, LeaderEpoch, Offset
 from ottla.coordinator.groups.group import CommittedOffset, Group
 from ottla.coordinator.groups.machine import GroupMachine
@@ -17,7 +18,7 @@ from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.image_parts import PartitionImage, TopicImage
 from ottla.wire import api
 from ottla.wire.codec import codec_for
-from ottla.wire.hot_commits import CommitCall, PartitionCommit, TopicCommit, TopicCommitted
+from ottla.wire.hot_commits import CommitCall, TopicCommitted
 from ottla.wire.records import batches, records_of, set_offset_and_epoch
 from sim.world import World
 
@@ -26,6 +27,14 @@ TOPIC = "t"
 CONSUMER = "consumer"
 PRODUCER = ProducerIdentity(7, 0)
 COMMIT_TIMEOUT_SECONDS = 5.0
+
+
+async def come_true(outcome: Outcome) -> None:
+    """Once it is known. `ApiError` where it did not."""
+    known: asyncio.Future[ApiError | None] = asyncio.get_running_loop().create_future()
+    outcome.listen(lambda error: None if known.done() else known.set_result(error))
+    if (error := await known) is not None:
+        raise error
 
 
 class MemoryLog:
@@ -279,7 +288,7 @@ class Coordinator:
         decide = commit_decision(offset, joined, version=version, **fields)
         try:
             [(_, [(_, code)])], committed = self.runtime.submit_gathered(0, decide)
-            await asyncio.shield(committed)
+            await come_true(committed)
         except ApiError as error:
             return error.code
         return ErrorCode(code)
@@ -347,12 +356,12 @@ def join_request(member_id: str = "", **fields: Any) -> api.JoinGroupRequest:
 def commit_decision(
     offset: int, joined: api.JoinGroupResponse | None = None, *, version: int = 9, **fields: Any
 ) -> Callable[[GroupMachine], Decision[list[TopicCommitted]]]:
-    partition = PartitionCommit(0, offset, fields.pop("leader_epoch", -1), fields.pop("metadata", ""))
+    partition = (0, offset, fields.pop("leader_epoch", -1), fields.pop("metadata", ""))
     topic = TopicImage(fields.pop("topic", TOPIC), ZERO_TOPIC_ID)
     topic.partitions[0] = PartitionImage((1,), (1,), 1, 0, 0, (ZERO_TOPIC_ID,))
     member = {} if joined is None else {"member_id": joined.member_id, "generation": joined.generation_id}
     nobody = {"member_id": "", "generation": -1, "instance_id": None}
-    topics = [TopicCommit(topic.name, [partition])]
+    topics = [(topic.name, [partition])]
     call = CommitCall(**{"group_id": GROUP, "retention_ms": -1, "topics": topics} | nobody | member | fields)
     return lambda machine: machine.decide_commit(call, {topic.name: topic}, version=version)
 

@@ -12,6 +12,7 @@ from tests.unit.coordinator.memory_coordinator import (
     COMMIT_TIMEOUT_SECONDS,
     Coordinator,
     MemoryLog,
+    come_true,
     commit_decision,
     play,
 )
@@ -317,7 +318,7 @@ def test_commits_of_one_turn_are_written_together_at_its_end() -> None:
         log = coordinator.log
         waiting = [coordinator.runtime.submit_gathered(0, commit_decision(number))[1] for number in range(5)]
         assert log.batches == [], "written at the end of the turn"
-        await asyncio.gather(*waiting)
+        await asyncio.gather(*map(come_true, waiting))
         assert record_counts(log) == [5]
         committed = await coordinator.committed()
         assert committed is not None and committed.offset == 4
@@ -339,7 +340,7 @@ def test_commits_whose_write_fails_are_void_for_all_of_the_turn() -> None:
     async def scene(coordinator: Coordinator) -> None:
         coordinator.log.failure = FAILED
         waiting = [coordinator.runtime.submit_gathered(0, commit_decision(number))[1] for number in range(3)]
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        outcomes = await asyncio.gather(*map(come_true, waiting), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [ApiError] * 3
         coordinator.log.failure = None
         await coordinator.loaded()
@@ -354,7 +355,7 @@ def test_commits_gathered_when_the_leadership_ends_are_told_so_and_not_written()
         _, waiting = coordinator.runtime.submit_gathered(0, commit_decision(5))
         coordinator.runtime.resign(0)
         with pytest.raises(ApiError) as ended:
-            await waiting
+            await come_true(waiting)
         assert ended.value.code is ErrorCode.NOT_COORDINATOR
         assert coordinator.log.batches == []
 
@@ -367,9 +368,9 @@ def test_gathered_commits_wait_for_the_log_to_commit_them() -> None:
         _, waiting = coordinator.runtime.submit_gathered(0, commit_decision(5))
         await asyncio.sleep(1)
         assert record_counts(coordinator.log) == [1]
-        assert not waiting.done()
+        assert not waiting.is_known
         coordinator.log.commit()
-        await waiting
+        await come_true(waiting)
 
     play(scene)
 

@@ -6,6 +6,7 @@ from struct import Struct
 from typing import Any
 
 from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.outcome import Outcome
 from ottla.broker.request import Parts, Peer, RequestContext
 from ottla.server.connection import Connection
 from ottla.server.request_memory import RequestMemory, Scratch
@@ -51,11 +52,11 @@ class FakeTransport:
 
 class EchoService:
     """Answers with the request's body; waits on `gates[correlation id]` first, where there is one. The answer is held
-    until `commits[correlation id]` is done, where there is one."""
+    until `commits[correlation id]` is known, where there is one."""
 
     def __init__(self) -> None:
         self.gates: dict[int, asyncio.Future[None]] = {}
-        self.commits: dict[int, asyncio.Future[None]] = {}
+        self.commits: dict[int, Outcome] = {}
         self.client_id: str | None = None
         self.started: list[int] = []
         self.cancelled: list[int] = []

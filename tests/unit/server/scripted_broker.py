@@ -4,12 +4,23 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.wire.apis import API_INFO
 from ottla.wire.codec import codec_for
-from ottla.wire.frame import RequestHead, decode_request_header, encode_response
+from ottla.wire.frame import decode_request_header, encode_response
 from ottla.wire.message import Message
+
+
+class RequestHead(NamedTuple):
+    """What `decode_request_header` finds, by name."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_position: int
+
 
 Answers = Callable[[RequestHead, Any], "Message | bytes | None"]
 """A message, the bytes of a frame, or None: never answered."""
@@ -40,7 +51,7 @@ class ScriptedBroker:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = memoryview(await reader.readexactly(size))
-                head = decode_request_header(frame)
+                head = RequestHead(*decode_request_header(frame))
                 request, _ = codec_for(API_INFO[head.api_key].request, head.api_version).decode(
                     frame, head.body_position
                 )

@@ -21,10 +21,10 @@ from ottla.server.peer_connections import PeerConnections
 from ottla.server.socket_server import SocketServer
 from ottla.wire import api
 from ottla.wire.apis import ApiKey
-from ottla.wire.frame import RequestHead, encode_response
+from ottla.wire.frame import encode_response
 from ottla.wire.message import Message
 from tests.unit.broker.real_node import RealNode, values_of
-from tests.unit.server.scripted_broker import Answers, ScriptedBroker
+from tests.unit.server.scripted_broker import Answers, RequestHead, ScriptedBroker
 
 ME, PEER = 1, 2
 HEARTBEAT = api.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

@@ -7,7 +7,6 @@ from ottla.wire import api
 from ottla.wire.apis import API_INFO, ApiKey
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import (
-    RequestHead,
     decode_request_header,
     decode_response,
     encode_request,
@@ -19,12 +18,12 @@ from ottla.wire.frame import (
 
 def test_a_header_without_tags() -> None:
     frame = bytes.fromhex("0003 0008 0000002a 0003 61c5be")
-    assert decode_request_header(memoryview(frame)) == RequestHead(3, 8, 42, "až", 13)
+    assert decode_request_header(memoryview(frame)) == (3, 8, 42, "až", 13)
 
 
 def test_a_header_with_tags_that_nobody_knows() -> None:
     frame = bytes.fromhex("0003 000c 0000002a ffff 02 05 02 aabb 07 00 01")
-    assert decode_request_header(memoryview(frame)) == RequestHead(3, 12, 42, None, 17)
+    assert decode_request_header(memoryview(frame)) == (3, 12, 42, None, 17)
 
 
 def test_headers_agree_with_the_compiled_codec() -> None:
@@ -36,20 +35,20 @@ def test_headers_agree_with_the_compiled_codec() -> None:
             )
             encoded = codec_for(api.RequestHeader, header_version).encode(header)
             head = decode_request_header(memoryview(encoded + b"body"))
-            assert head == RequestHead(info.key, version, 7, "ottla", len(encoded))
+            assert head == (info.key, version, 7, "ottla", len(encoded))
 
 
 def test_a_version_of_the_future_is_read_like_the_newest() -> None:
     frame = bytes.fromhex("0001 0063 00000001 0000 00")
-    assert decode_request_header(memoryview(frame)) == RequestHead(1, 99, 1, "", 11)
+    assert decode_request_header(memoryview(frame)) == (1, 99, 1, "", 11)
 
 
 @pytest.mark.parametrize("rest", ["ffff 00", "7fff", "0001 ff 00", "0000 ff"])
 def test_api_versions_of_the_future_gives_its_correlation_id_whatever_its_header(rest: str) -> None:
     frame = bytes.fromhex("0012 0063 0000002a" + rest)
-    head = decode_request_header(memoryview(frame))
-    assert (head.api_key, head.api_version, head.correlation_id) == (ApiKey.API_VERSIONS, 99, 42)
-    assert head.body_position <= len(frame)
+    api_key, version, correlation_id, _, body_position = decode_request_header(memoryview(frame))
+    assert (api_key, version, correlation_id) == (ApiKey.API_VERSIONS, 99, 42)
+    assert body_position <= len(frame)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +93,9 @@ def test_a_client_reads_what_a_broker_writes(version: int) -> None:
     request = api.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
     frame = memoryview(encode_request(ApiKey.HEARTBEAT, version, 9, "client", request))
     assert int.from_bytes(frame[:4]) == len(frame) - 4
-    head = decode_request_header(frame[4:])
-    assert head[:4] == (ApiKey.HEARTBEAT, version, 9, "client")
-    decoded, end = codec_for(api.HeartbeatRequest, version).decode(frame[4:], head.body_position)
+    *head, body_position = decode_request_header(frame[4:])
+    assert tuple(head) == (ApiKey.HEARTBEAT, version, 9, "client")
+    decoded, end = codec_for(api.HeartbeatRequest, version).decode(frame[4:], body_position)
     assert decoded == request
     assert end == len(frame) - 4
 

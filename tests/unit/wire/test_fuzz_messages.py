@@ -114,8 +114,9 @@ def test_request_headers() -> None:
     for _ in range(20_000):
         key = random.choice(keys).to_bytes(2, signed=True)
         try:
-            head = decode_request_header(memoryview(key + b"\x00" + random.randbytes(random.randrange(24))))
+            frame = memoryview(key + b"\x00" + random.randbytes(random.randrange(24)))
+            api_key, *_, body_position = decode_request_header(frame)
         except ProtocolError:
             continue
-        assert head.api_key in API_INFO
-        assert head.body_position >= 10
+        assert api_key in API_INFO
+        assert body_position >= 10

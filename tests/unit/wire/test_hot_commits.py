@@ -10,7 +10,7 @@ from ottla.wire import api, hot_commits
 from ottla.wire.apis import ApiKey
 from ottla.wire.codec import codec_for
 from ottla.wire.frame import encode_response
-from ottla.wire.hot_commits import TopicCommitted, commit_call, decode_commit, encode_committed, refused_commit
+from ottla.wire.hot_commits import commit_call, decode_commit, encode_committed, refused_commit
 
 VERSIONS = range(2, 11)
 Request = api.OffsetCommitRequest
@@ -85,7 +85,8 @@ def test_the_usual_request_is_read_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     encoded = {version: codec_for(Request, version).encode(request) for version in (8, 9, 10)}
     monkeypatch.setattr(hot_commits, "codec_for", None)
     for version, data in encoded.items():
-        assert decode_commit(memoryview(data), 0, version).topics[0].partitions[0].offset == 7
+        [(_, [(_, offset, _, _)])] = decode_commit(memoryview(data), 0, version).topics
+        assert offset == 7
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -93,7 +94,7 @@ def test_answers_encode_alike(version: int) -> None:
     random_ = random.Random(version)
     for topic_count in [1] * 20 + [0, 2, 3]:
         topics = [
-            TopicCommitted(
+            (
                 UUID(int=random_.randrange(9)) if version >= 10 else random_.choice(["t", "é", "x" * 126, "x" * 127]),
                 [(random_.choice([0, 7, -1]), random_.choice([0, 25])) for _ in range(random_.choice([0, 1, 1, 1, 2]))],
             )
@@ -119,6 +120,6 @@ def test_a_refusal_names_the_same_partitions(version: int) -> None:
     key: str | UUID = "t" if version < hot_commits.TOPIC_IDS_FROM else UUID(int=5)
 
     def frame(code: int) -> bytes:
-        return encode_committed(7, version, [TopicCommitted(key, [(0, code), (3, code)]), TopicCommitted(key, [])])
+        return encode_committed(7, version, [(key, [(0, code), (3, code)]), (key, [])])
 
     assert refused_commit(frame(0), version, 15) == frame(15)

@@ -186,10 +186,9 @@ class Quorum:
     def voters_before(self, offset: Offset) -> VoterSet:
         return self._machine.node.log.voters.before(offset)
 
-    @property
     def is_blind(self) -> bool:
         """A full disk keeps this node from following the leader: what is decided meanwhile it does not know."""
-        return not self.is_leader and self._sight.is_lost
+        return not self._office.is_taken and self._sight.is_lost
 
     def address_of(self, node_id: NodeId) -> Address | None:
         """Of the leader, or of a voter."""

@@ -57,7 +57,7 @@ class Commits:
                     value = OffsetValue(offset, leader_epoch, metadata or "", now_ms, expire_timestamp, topic.id)
                     records.append(offset_record(group_id, topic.name, partition, value))
                     codes.append((partition, ErrorCode.NONE))
-            outcomes.append(TopicCommitted(key, codes))
+            outcomes.append((key, codes))
         return Decision(records, outcomes)
 
     def decide_in_transaction(
@@ -90,9 +90,7 @@ def refusals(call: CommitCall, known: KnownTopics, code: ErrorCode) -> list[Topi
     """That code for every partition that there is."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return [
-        TopicCommitted(
-            key, [(one.partition, code if one.partition in topic.partitions else unknown) for one in partitions]
-        )
+        (key, [(partition, code if partition in topic.partitions else unknown) for partition, *_ in partitions])
         if (topic := known.get(key)) is not None
         else _unknown(key, partitions)
         for key, partitions in call.topics
@@ -101,7 +99,7 @@ def refusals(call: CommitCall, known: KnownTopics, code: ErrorCode) -> list[Topi
 
 def _unknown(key: TopicKey, partitions: Sequence[PartitionCommit]) -> TopicCommitted:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if isinstance(key, str) else ErrorCode.UNKNOWN_TOPIC_ID
-    return TopicCommitted(key, [(one.partition, code) for one in partitions])
+    return key, [(partition, code) for partition, *_ in partitions]
 
 
 def _check(group: Group, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool) -> None:
