@@ -90,6 +90,11 @@ class Dispatcher:
             raise ProtocolError(f"{API_INFO[api_key].name} v{version} is not served, only v{low} to v{high}")
         return RequestContext(api_key, version, correlation_id, client_id, peer, body_position, api.holds_frame)
 
+    def answer_at_once(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        """None: it is for `answer`."""
+        at_once, node = APIS[context.api_key].at_once, self._node
+        return at_once(node, context, frame) if at_once is not None and node.is_ready and not node.is_cut_off else None
+
     async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
         api = APIS[context.api_key]
         version = context.api_version

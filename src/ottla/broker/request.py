@@ -91,6 +91,8 @@ class Api:
 
     versions: tuple[int, int]
     handle: Handler
+    # Answers from the whole frame, without a coroutine; None where something must be waited for: `handle` does then.
+    at_once: Callable[["Node", RequestContext, memoryview], Parts | None] | None = None
     # Reads the body instead of the general codec: (frame, body position, version) -> request.
     decode: Callable[[memoryview, int, int], Any] | None = None
     # What to say instead of answers whose `committed` failed: (whole frames, version, code) -> whole frames.

@@ -7,11 +7,12 @@ is passed over, as Kafka does, so that a log written by a newer broker can be re
 
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla.base.errors import ProtocolError
-from ottla.base.types import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TimestampMs, TopicId
+from ottla.base.types import NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TimestampMs, TopicId
 from ottla.wire import api
 from ottla.wire.codec import Codec, codec_for
 
@@ -38,15 +39,17 @@ class CoordinatorRecord(NamedTuple):
 
 
 class OffsetKey(NamedTuple):
-    """What `OffsetCommitKey` holds; a message costs twice as much, and there is one for every commit."""
+    """What `OffsetCommitKey` holds, and its bytes: `offset_key` has it."""
 
     group: str
     topic: str
     partition: int
+    encoded: bytes
 
 
-class OffsetValue(NamedTuple):
-    """What `OffsetCommitValue` holds."""
+@dataclass(slots=True)
+class CommittedOffset:
+    """What `OffsetCommitValue` holds. The value that is recorded is what the group keeps."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -54,6 +57,8 @@ class OffsetValue(NamedTuple):
     commit_timestamp: TimestampMs
     expire_timestamp: TimestampMs = NO_TIMESTAMP
     topic_id: TopicId = ZERO_TOPIC_ID
+    record_offset: Offset = NO_OFFSET
+    """Of the commit itself in our log, once it is replayed: of a transaction's and another's, the later one counts."""
 
 
 class _RecordType:
@@ -103,7 +108,7 @@ class RecordTypes:
         """Key and value."""
         message, value, value_version = record
         if type(message) is OffsetKey:
-            key = _offset_key(*message)
+            key = message.encoded
             if value is not None and value_version == OFFSET_VERSION and not value.metadata:
                 return key, _plain_offset(value)
             record_type = self._by_number[_OFFSET_NUMBER]
@@ -138,21 +143,22 @@ class RecordTypes:
 
 
 @lru_cache(KEYS_REMEMBERED_MAX)
-def _offset_key(group: str, topic: str, partition: int) -> bytes:
+def offset_key(group: str, topic: str, partition: int) -> OffsetKey:
     out = bytearray(_NUMBER.pack(_OFFSET_NUMBER))
     codec_for(api.OffsetCommitKey, _KEY_VERSION).encode_into(
         api.OffsetCommitKey(group=group, topic=topic, partition=partition), out
     )
-    return bytes(out)
+    return OffsetKey(group, topic, partition, bytes(out))
 
 
-def _plain_offset(value: OffsetValue) -> bytes:
+def _plain_offset(value: CommittedOffset) -> bytes:
     """A value without a text, as nearly all are."""
-    offset, leader_epoch, _, timestamp, _, topic_id = value
+    topic_id = value.topic_id
+    start = OFFSET_VERSION, value.offset, value.leader_epoch, 1, value.commit_timestamp
     try:
         if not topic_id.int:
-            return _OFFSET_VALUE.pack(OFFSET_VERSION, offset, leader_epoch, 1, timestamp, 0)
-        return _OFFSET_VALUE_WITH_ID.pack(OFFSET_VERSION, offset, leader_epoch, 1, timestamp, 1, 0, 16, topic_id.bytes)
+            return _OFFSET_VALUE.pack(*start, 0)
+        return _OFFSET_VALUE_WITH_ID.pack(*start, 1, 0, 16, topic_id.bytes)
     except struct.error as error:
         raise ValueError(f"a commit that cannot be recorded: {error}") from error
 

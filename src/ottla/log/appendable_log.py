@@ -247,7 +247,10 @@ class AppendableLog(ReadableLog):
             size + incoming_bytes > self.config.segment_bytes
             or now_ms - segment.first_append_ms > self._roll_after_ms
             or self.log_end_offset - segment.base_offset > _RELATIVE_OFFSET_FULL
-            or segment.index_entry_count >= self._index_entries_max
+            or (
+                size > self._index_entries_max * segment.index_interval_bytes  # Before that there cannot be as many.
+                and segment.index_entry_count >= self._index_entries_max
+            )
         )
 
     def prepare_roll(self) -> Segment:

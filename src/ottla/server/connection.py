@@ -45,6 +45,10 @@ class Service(Protocol):
 
     def begin(self, frame: memoryview, peer: Peer) -> RequestContext: ...
 
+    def answer_at_once(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        """None: it is for `answer`. Only commits are worth the question."""
+        ...
+
     def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]: ...
 
     def refused(self, context: RequestContext, parts: Parts, error: ApiError) -> Parts:
@@ -166,6 +170,11 @@ class Connection(ReceivingConnection):
         try:
             context = self._last_context = self._service.begin(frame, self.peer)
             self.can_answers_wait = context.api_key > _FETCH
+            if context.api_key == _OFFSET_COMMIT:
+                parts = self._service.answer_at_once(context, frame)
+                if parts is not None:
+                    self._answered(context, parts)
+                    return
             coroutine = self._service.answer(context, frame)
             waits_on = coroutine.send(None)
         except StopIteration as finished:

@@ -28,15 +28,18 @@ TopicCommitted: TypeAlias = tuple[TopicKey, Sequence[tuple[int, int]]]
 """The outcome for a topic: partitions with their error codes."""
 
 
-class CommitCall(NamedTuple):
-    """An OffsetCommit request."""
+class Committer(NamedTuple):
+    """Who commits."""
 
     group_id: str
     generation: int
     member_id: str
     instance_id: str | None
     retention_ms: int
-    topics: Sequence[TopicCommit]
+
+
+CommitCall: TypeAlias = tuple[Committer, Sequence[TopicCommit]]
+"""An OffsetCommit request."""
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -72,13 +75,12 @@ def _decode_single(view: memoryview, position: int, version: int) -> CommitCall 
     head = _decode_head(bytes(view[position:tail_position]), version >= TOPIC_IDS_FROM)
     if head is None:
         return None
-    group_id, generation, member_id, instance_id, topic = head
-    topics = [(topic, [(partition, offset, leader_epoch, "")])]
-    return CommitCall(group_id, generation, member_id, instance_id, _NO_RETENTION, topics)
+    committer, topic = head
+    return committer, [(topic, [(partition, offset, leader_epoch, "")])]
 
 
 @lru_cache(HEADS_REMEMBERED_MAX)
-def _decode_head(head: bytes, by_id: bool) -> tuple[str, int, str, str | None, TopicKey] | None:
+def _decode_head(head: bytes, by_id: bool) -> tuple[Committer, TopicKey] | None:
     """What stands before the only partition: the same in all commits of a member, until the next rebalance."""
     group_id, position = _text(head, 0)
     (generation,) = _I32.unpack_from(head, position)
@@ -94,7 +96,7 @@ def _decode_head(head: bytes, by_id: bool) -> tuple[str, int, str, str | None, T
         topic, position = _text(head, position + 1)
     if topic is None or position != len(head):
         return None
-    return group_id, generation, member_id, instance_id, topic
+    return Committer(group_id, generation, member_id, instance_id, _NO_RETENTION), topic
 
 
 def _text(head: bytes, position: int) -> tuple[str | None, int]:
@@ -110,12 +112,15 @@ def _text(head: bytes, position: int) -> tuple[str | None, int]:
 
 def commit_call(request: api.OffsetCommitRequest, version: int) -> CommitCall:
     by_id = version >= TOPIC_IDS_FROM
-    return CommitCall(
+    committer = Committer(
         request.group_id,
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
         request.retention_time_ms,
+    )
+    return (
+        committer,
         [
             (
                 topic.topic_id if by_id else topic.name,

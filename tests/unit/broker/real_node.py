@@ -57,7 +57,9 @@ class RealNode:
         version = APIS[key].versions[1] if version is None else version
         frame = memoryview(bytearray(encode_request(key, version, 9, "test", request)))[4:]
         context = self.dispatcher.begin(frame, PEER)
-        parts = await self.dispatcher.answer(context, frame)
+        parts = self.dispatcher.answer_at_once(context, frame)
+        if parts is None:
+            parts = await self.dispatcher.answer(context, frame)
         if context.committed is not None:
             await come_true(context.committed)
         return parts

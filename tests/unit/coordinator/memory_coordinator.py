@@ -7,18 +7,18 @@ from typing import Any
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.outcome import Outcome
 from ottla.base.types import ZERO_TOPIC_ID, LeaderEpoch, Offset
-from ottla.coordinator.groups.group import CommittedOffset, Group
+from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.machine import GroupMachine
 from ottla.coordinator.groups.member import Client
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Appended, Decision, ProducerIdentity
-from ottla.coordinator.records import GROUP_RECORDS, CoordinatorRecord
+from ottla.coordinator.records import GROUP_RECORDS, CommittedOffset, CoordinatorRecord
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.metadata.configs import BrokerConfig
 from ottla.metadata.image_parts import PartitionImage, TopicImage
 from ottla.wire import api
 from ottla.wire.codec import codec_for
-from ottla.wire.hot_commits import CommitCall, TopicCommitted
+from ottla.wire.hot_commits import Committer, TopicCommitted
 from ottla.wire.records import batches, records_of, set_offset_and_epoch
 from sim.world import World
 
@@ -362,7 +362,7 @@ def commit_decision(
     member = {} if joined is None else {"member_id": joined.member_id, "generation": joined.generation_id}
     nobody = {"member_id": "", "generation": -1, "instance_id": None}
     topics = [(topic.name, [partition])]
-    call = CommitCall(**{"group_id": GROUP, "retention_ms": -1, "topics": topics} | nobody | member | fields)
+    call = Committer(**{"group_id": GROUP, "retention_ms": -1} | nobody | member | fields), topics
     return lambda machine: machine.decide_commit(call, {topic.name: topic}, version=version)
 
 

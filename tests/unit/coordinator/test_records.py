@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ottla.base.types import ZERO_TOPIC_ID
 from ottla.coordinator.groups.group_records import offset_record, offset_tombstone
-from ottla.coordinator.records import GROUP_RECORDS, OffsetValue
+from ottla.coordinator.records import GROUP_RECORDS, CommittedOffset
 from ottla.wire import api
 from ottla.wire.codec import codec_for
 
@@ -29,7 +29,7 @@ numbers = st.integers(-(2**63), 2**63 - 1)
 def test_a_commit_is_encoded_as_its_codecs_would(
     group: str, topic: str, partition: int, topic_id: UUID, **fields: object
 ) -> None:
-    record = offset_record(group, topic, partition, OffsetValue(topic_id=topic_id, **fields))  # type: ignore[arg-type]
+    record = offset_record(group, topic, partition, CommittedOffset(topic_id=topic_id, **fields))  # type: ignore[arg-type]
     key, value = GROUP_RECORDS.encode(record)
     key_message = api.OffsetCommitKey(group=group, topic=topic, partition=partition)
     assert key == b"\0\1" + codec_for(api.OffsetCommitKey, 0).encode(key_message)
@@ -40,4 +40,4 @@ def test_a_commit_is_encoded_as_its_codecs_would(
 def test_a_tombstone_has_the_key_of_what_it_deletes() -> None:
     key, value = GROUP_RECORDS.encode(offset_tombstone("g", "t", 3))
     assert value is None
-    assert key == GROUP_RECORDS.encode(offset_record("g", "t", 3, OffsetValue(1, 1, "", 1)))[0]
+    assert key == GROUP_RECORDS.encode(offset_record("g", "t", 3, CommittedOffset(1, 1, "", 1)))[0]

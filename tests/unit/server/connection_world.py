@@ -69,6 +69,9 @@ class EchoService:
             api_key, version, correlation_id, self.client_id, peer, HEAD.size, holds_frame=api_key == PRODUCE
         )
 
+    def answer_at_once(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        return None
+
     def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]:
         return self._answer(context, frame)
 

@@ -33,6 +33,9 @@ class Answering:
         self.peers.append(peer)
         return RequestContext(18, 0, 1, None, peer)
 
+    def answer_at_once(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        return None
+
     def answer(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, Parts | None]:
         async def answer() -> Parts:
             if len(frame) > len(REQUEST):

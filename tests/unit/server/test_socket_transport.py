@@ -215,6 +215,9 @@ class LargeAnswers:
     def begin(self, frame: memoryview, peer: Peer) -> RequestContext:
         return RequestContext(1, 0, 0, None, peer)
 
+    def answer_at_once(self, context: RequestContext, frame: memoryview) -> Parts | None:
+        return None
+
     async def answer(self, context: RequestContext, frame: memoryview) -> Parts | None:
         return [bytes(frame[:1]) * (2 << 20)]
 

@@ -85,7 +85,7 @@ def test_the_usual_request_is_read_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     encoded = {version: codec_for(Request, version).encode(request) for version in (8, 9, 10)}
     monkeypatch.setattr(hot_commits, "codec_for", None)
     for version, data in encoded.items():
-        [(_, [(_, offset, _, _)])] = decode_commit(memoryview(data), 0, version).topics
+        _, [(_, [(_, offset, _, _)])] = decode_commit(memoryview(data), 0, version)
         assert offset == 7
 
 

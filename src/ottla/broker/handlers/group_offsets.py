@@ -32,18 +32,42 @@ FetchedPartition = api.OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 async def offset_commit(node: Node, context: RequestContext, call: CommitCall) -> Parts:
-    version = context.api_version
-    known: KnownTopics = node.image.topics_by_id if version >= TOPIC_IDS_FROM else node.image.topics
     try:
-        index = node.coordinators.group_partition(call.group_id)
-        if not node.coordinators.groups.is_ready(index):
-            index = await node.coordinators.wait_group_partition(call.group_id)
+        index = await node.coordinators.wait_group_partition(call[0].group_id)
+    except ApiError as error:
+        return _refused(node, context, call, error)
+    return _commit(node, context, call, index)
+
+
+def _commit_at_once(node: Node, context: RequestContext, frame: memoryview) -> Parts | None:
+    call = decode_commit(frame, context.body_position, context.api_version)
+    try:
+        index = node.coordinators.group_partition(call[0].group_id)
+    except ApiError as error:
+        return _refused(node, context, call, error)
+    return _commit(node, context, call, index) if node.coordinators.groups.is_ready(index) else None
+
+
+def _commit(node: Node, context: RequestContext, call: CommitCall, index: int) -> Parts:
+    version = context.api_version
+    known = _known_topics(node, version)
+    try:
         outcomes, context.committed = node.coordinators.groups.submit_gathered(
             index, lambda machine: machine.decide_commit(call, known, version=version)
         )
     except ApiError as error:
-        outcomes = refusals(call, known, error.code)
+        return _refused(node, context, call, error)
     return [encode_committed(context.correlation_id, version, outcomes)]
+
+
+def _refused(node: Node, context: RequestContext, call: CommitCall, error: ApiError) -> Parts:
+    version = context.api_version
+    outcomes = refusals(call[1], _known_topics(node, version), error.code)
+    return [encode_committed(context.correlation_id, version, outcomes)]
+
+
+def _known_topics(node: Node, version: int) -> KnownTopics:
+    return node.image.topics_by_id if version >= TOPIC_IDS_FROM else node.image.topics
 
 
 def _refuse(parts: Parts, version: int, code: ErrorCode) -> Parts:
@@ -209,7 +233,9 @@ async def offset_delete(
 
 
 APIS: Final[dict[int, Api]] = {
-    ApiKey.OFFSET_COMMIT: Api(versions=(2, 10), handle=offset_commit, decode=decode_commit, refuse=_refuse),
+    ApiKey.OFFSET_COMMIT: Api(
+        versions=(2, 10), handle=offset_commit, at_once=_commit_at_once, decode=decode_commit, refuse=_refuse
+    ),
     ApiKey.OFFSET_FETCH: Api(versions=(1, 10), handle=offset_fetch),
     ApiKey.OFFSET_DELETE: Api(versions=(0, 0), handle=offset_delete),
 }

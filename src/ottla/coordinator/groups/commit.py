@@ -9,10 +9,10 @@ from ottla.coordinator.groups.group import Group, GroupState
 from ottla.coordinator.groups.group_records import offset_record
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity
-from ottla.coordinator.records import CoordinatorRecord, OffsetValue
+from ottla.coordinator.records import CommittedOffset, CoordinatorRecord
 from ottla.metadata.image_parts import TopicImage
 from ottla.wire import api
-from ottla.wire.hot_commits import CommitCall, PartitionCommit, TopicCommitted, TopicKey
+from ottla.wire.hot_commits import CommitCall, PartitionCommit, TopicCommit, TopicCommitted, TopicKey
 
 GROUP_NOT_FOUND_FROM: Final = 9  # Before that an unknown group is an illegal generation.
 
@@ -33,7 +33,7 @@ class Commits:
     ) -> Decision[list[TopicCommitted]]:
         """Without a group, of somebody who only commits: the record makes one. Topics and partitions that there are not
         are refused beside the others."""
-        group_id, generation, member_id, instance_id, retention_ms, topics = call
+        (group_id, generation, member_id, instance_id, retention_ms), topics = call
         if group is not None:
             _check(group, member_id, instance_id, generation, is_transactional=False)
         elif generation >= 0:
@@ -54,8 +54,10 @@ class Commits:
                 elif metadata and len(metadata) > self._settings.offset_metadata_chars_max:
                     codes.append((partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 else:
-                    value = OffsetValue(offset, leader_epoch, metadata or "", now_ms, expire_timestamp, topic.id)
-                    records.append(offset_record(group_id, topic.name, partition, value))
+                    committed = CommittedOffset(
+                        offset, leader_epoch, metadata or "", now_ms, expire_timestamp, topic.id
+                    )
+                    records.append(offset_record(group_id, topic.name, partition, committed))
                     codes.append((partition, ErrorCode.NONE))
             outcomes.append((key, codes))
         return Decision(records, outcomes)
@@ -79,21 +81,23 @@ class Commits:
                 if len(metadata) > self._settings.offset_metadata_chars_max:
                     answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
-                    value = OffsetValue(partition.committed_offset, partition.committed_leader_epoch, metadata, now_ms)
-                    records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
+                    committed = CommittedOffset(
+                        partition.committed_offset, partition.committed_leader_epoch, metadata, now_ms
+                    )
+                    records.append(offset_record(request.group_id, topic.name, partition.partition_index, committed))
                 answers.append(answer)
             response.topics.append(TransactionalTopic(name=topic.name, partitions=answers))
         return Decision(records, response, ProducerIdentity(request.producer_id, request.producer_epoch))
 
 
-def refusals(call: CommitCall, known: KnownTopics, code: ErrorCode) -> list[TopicCommitted]:
+def refusals(topics: Sequence[TopicCommit], known: KnownTopics, code: ErrorCode) -> list[TopicCommitted]:
     """That code for every partition that there is."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return [
         (key, [(partition, code if partition in topic.partitions else unknown) for partition, *_ in partitions])
         if (topic := known.get(key)) is not None
         else _unknown(key, partitions)
-        for key, partitions in call.topics
+        for key, partitions in topics
     ]
 
 

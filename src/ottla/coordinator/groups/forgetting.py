@@ -5,12 +5,12 @@ from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode
 from ottla.base.types import NO_TIMESTAMP, TimestampMs
-from ottla.coordinator.groups.group import CONSUMER_PROTOCOL, CommittedOffset, Group, GroupState
+from ottla.coordinator.groups.group import CONSUMER_PROTOCOL, Group, GroupState
 from ottla.coordinator.groups.group_records import metadata_tombstone, offset_tombstone
 from ottla.coordinator.groups.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision
-from ottla.coordinator.records import CoordinatorRecord
+from ottla.coordinator.records import CommittedOffset, CoordinatorRecord
 
 TOMBSTONES_MAX: Final = 1_000  # Of one decision about expiry; the next one takes the rest.
 
@@ -87,9 +87,9 @@ class Forgetting:
         ]
 
     def _is_expired(self, group: Group, committed: CommittedOffset, now_ms: TimestampMs) -> bool:
-        if committed.expire_timestamp_ms != NO_TIMESTAMP:
-            return now_ms >= committed.expire_timestamp_ms
-        since_ms = committed.commit_timestamp_ms
+        if committed.expire_timestamp != NO_TIMESTAMP:
+            return now_ms >= committed.expire_timestamp
+        since_ms = committed.commit_timestamp
         if group.protocol_type is not None and group.state is GroupState.EMPTY:
             since_ms = max(since_ms, group.state_timestamp_ms)  # Since its last member went.
         return now_ms - since_ms >= self._settings.offsets_retention_ms

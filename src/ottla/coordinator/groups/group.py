@@ -10,12 +10,13 @@ Memory: a broker may hold tens of thousands of these, nearly all of them idle: s
 
 from enum import Enum
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla.base.errors import ApiError, ErrorCode, ProtocolError, invariant
-from ottla.base.types import NO_TIMESTAMP, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId
+from ottla.base.types import NO_TIMESTAMP, ProducerId, TimestampMs
 from ottla.coordinator.groups.deadlines import Timed
 from ottla.coordinator.groups.member import Member, PendingMember, Protocols
+from ottla.coordinator.records import CommittedOffset
 from ottla.wire import api
 from ottla.wire.codec import codec_for
 
@@ -33,17 +34,6 @@ class GroupState(Enum):
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
     DEAD = "Dead"
-
-
-class CommittedOffset(NamedTuple):
-    offset: Offset
-    leader_epoch: LeaderEpoch
-    metadata: str
-    commit_timestamp_ms: TimestampMs
-    expire_timestamp_ms: TimestampMs
-    topic_id: TopicId
-    record_offset: Offset
-    """Of the commit itself in our log: of a transaction's and another's, the later one counts."""
 
 
 class RebalanceTimer(Timed):

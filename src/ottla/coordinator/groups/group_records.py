@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from ottla.base.types import NO_TIMESTAMP, Offset, TimestampMs
-from ottla.coordinator.groups.group import CommittedOffset, Group
+from ottla.base.types import NO_TIMESTAMP, TimestampMs
+from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.member import Client, Member
-from ottla.coordinator.records import OFFSET_VERSION, CoordinatorRecord, OffsetKey, OffsetValue
+from ottla.coordinator.records import OFFSET_VERSION, CommittedOffset, CoordinatorRecord, offset_key
 from ottla.wire import api
 
 METADATA_VERSION: Final = 3
@@ -57,19 +57,17 @@ def recorded_member(group: Group, protocol_name: str | None, recorded: api.Group
     )
 
 
-def offset_record(group_id: str, topic: str, partition: int, value: OffsetValue) -> CoordinatorRecord:
-    has_expiry = value.expire_timestamp != NO_TIMESTAMP
-    return CoordinatorRecord(
-        OffsetKey(group_id, topic, partition), value, OFFSET_VERSION_WITH_EXPIRY if has_expiry else OFFSET_VERSION
-    )
+def offset_record(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> CoordinatorRecord:
+    version = OFFSET_VERSION if committed.expire_timestamp == NO_TIMESTAMP else OFFSET_VERSION_WITH_EXPIRY
+    return CoordinatorRecord(offset_key(group_id, topic, partition), committed, version)
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    return CoordinatorRecord(OffsetKey(group_id, topic, partition), None)
+    return CoordinatorRecord(offset_key(group_id, topic, partition), None)
 
 
-def committed_offset(value: OffsetValue | api.OffsetCommitValue, record_offset: Offset) -> CommittedOffset:
-    """Of a record that was just decided, or of one that was read."""
+def committed_offset(value: api.OffsetCommitValue) -> CommittedOffset:
+    """Of a record that was read."""
     return CommittedOffset(
         value.offset,
         value.leader_epoch,
@@ -77,5 +75,4 @@ def committed_offset(value: OffsetValue | api.OffsetCommitValue, record_offset: 
         value.commit_timestamp,
         value.expire_timestamp,
         value.topic_id,
-        record_offset,
     )

@@ -23,7 +23,7 @@ from ottla.coordinator.groups.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.rebalance import Rebalances
 from ottla.coordinator.groups.settings import GroupSettings
 from ottla.coordinator.machine import Decision, ProducerIdentity, Submit
-from ottla.coordinator.records import CoordinatorRecord
+from ottla.coordinator.records import CommittedOffset, CoordinatorRecord
 from ottla.wire import api
 from ottla.wire.hot_commits import CommitCall, TopicCommitted
 
@@ -93,12 +93,13 @@ class GroupMachine:
 
     def decide_commit(self, call: CommitCall, known: KnownTopics, *, version: int) -> Decision[list[TopicCommitted]]:
         """`known`: the topics that there are."""
-        group = self._groups.get(call.group_id)
+        committer, topics = call
+        group = self._groups.get(committer.group_id)
         try:
             decision = self._commits.decide(group, call, known, version=version, now_ms=self._clock.now_ms())
         except ApiError as error:  # A refusal is a reply, too: told once what it was decided on is committed.
-            return Decision((), refusals(call, known, error.code))
-        if group is not None and (member := group.members.get(call.member_id)) is not None:
+            return Decision((), refusals(topics, known, error.code))
+        if group is not None and (member := group.members.get(committer.member_id)) is not None:
             self._rebalances.keep_alive(member)
         return decision
 
@@ -191,7 +192,8 @@ class GroupMachine:
             return
         if group is None:  # Somebody who only commits: a group without members.
             group = self._groups[key.group] = Group(key.group)
-        committed = committed_offset(value, offset)
+        committed = value if type(value) is CommittedOffset else committed_offset(value)
+        committed.record_offset = offset
         if transaction is None:
             group.set_offset(key.topic, key.partition, committed)
         else:

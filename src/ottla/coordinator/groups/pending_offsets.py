@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from ottla.base.types import ProducerId
-from ottla.coordinator.groups.group import CommittedOffset, Group
+from ottla.coordinator.groups.group import Group
+from ottla.coordinator.records import CommittedOffset
 
 GroupOffsets: TypeAlias = dict[tuple[str, int], CommittedOffset]
 """By topic and partition."""
