@@ -96,8 +96,11 @@ class CoordinatorRuntime(Generic[M]):
         gathering, self._gathering = self._gathering, []
         for shard in gathering:
             shard.write()
-        for shard in gathering:  # Only now: an answer wakes a client, who had better find all of its answers.
-            shard.tell_gathered(self._commit_timeout_seconds)
+        # Only now: an answer wakes a client, who had better find all of its answers. And who is told may commit again:
+        # that is for the next turn, also where the shard has not had its turn in this one.
+        for shard, gathered in [(shard, shard.take_gathered()) for shard in gathering]:
+            if gathered is not None:
+                shard.tell(gathered, self._commit_timeout_seconds)
 
     async def submit_and_wait(self, index: int, decide: Callable[[M], Decision["asyncio.Future[Reply]"]]) -> Reply:
         """Like `submit`, for a reply that other requests complete (a join waits for the group's other members)."""

@@ -126,11 +126,12 @@ class Shard(Generic[M]):
         if waits_on is not None:
             self._writer = self._tasks.spawn(self._write(waits_on), name=f"write {self._name}")
 
-    def tell_gathered(self, commit_timeout_seconds: float | None) -> None:
-        """Behind `write`."""
+    def take_gathered(self) -> Outcome | None:
+        """Behind `write`: `tell` is to follow. None where it is void: whoever waits is told."""
         gathered, self.gathered = self.gathered, None
-        if gathered is None:
-            return  # It is void, and whoever waits was told.
+        return gathered
+
+    def tell(self, gathered: Outcome, commit_timeout_seconds: float | None) -> None:
         if self.is_all_committed:
             gathered.tell(None)
         else:
@@ -173,9 +174,10 @@ class Shard(Generic[M]):
         self.is_ready = False
         self.machine.unload(error)
         self.writes.fail(error)
-        gathered, self.gathered = self.gathered, None
+        gathered = self.take_gathered()
         if gathered is not None:
-            gathered.tell(error)
+            # Later: who hears of it may do anything, and we are in the middle of something.
+            asyncio.get_running_loop().call_soon(gathered.tell, error)
 
     def close(self) -> None:
         loader, self.loader = self.loader, None

@@ -375,5 +375,34 @@ def test_gathered_commits_wait_for_the_log_to_commit_them() -> None:
     play(scene)
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_who_hears_that_it_is_committed_may_commit_again_at_once(index: int) -> None:
+    """As a connection does that goes on with its next request, for a group whose partition may have its turn yet."""
+
+    async def scene(coordinator: Coordinator) -> None:
+        runtime = coordinator.runtime
+        runtime.lead(1, MemoryLog())
+        await coordinator.loaded()
+        outcomes = [runtime.submit_gathered(number, commit_decision(5))[1] for number in (0, 1)]
+        outcomes[0].listen(lambda _: outcomes.append(runtime.submit_gathered(index, commit_decision(6))[1]))
+        await asyncio.sleep(1)
+        assert [outcome.is_known for outcome in outcomes] == [True] * 3
+
+    play(scene)
+
+
+def test_nobody_is_told_in_the_middle_of_a_resignation() -> None:
+    """Whoever hears of it may do anything: what resigns is to be done first."""
+
+    async def scene(coordinator: Coordinator) -> None:
+        _, waiting = coordinator.runtime.submit_gathered(0, commit_decision(5))
+        coordinator.runtime.resign(0)
+        assert not waiting.is_known
+        await asyncio.sleep(0)
+        assert waiting.is_known
+
+    play(scene)
+
+
 def record_counts(log: MemoryLog) -> list[int]:
     return [next(batches(memoryview(batch))).header.record_count for batch in log.batches]
