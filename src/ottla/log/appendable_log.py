@@ -20,6 +20,7 @@ from ottla.log.segment import Segment
 from ottla.wire.batch import (
     CONTROL_BIT,
     HEADER,
+    HEADER_BYTES,
     LENGTH_OVERHEAD_BYTES,
     SEQUENCE_MAX,
     TRANSACTIONAL_BIT,
@@ -248,7 +249,7 @@ class AppendableLog(ReadableLog):
             or now_ms - segment.first_append_ms > self._roll_after_ms
             or self.log_end_offset - segment.base_offset > _RELATIVE_OFFSET_FULL
             or (
-                size > self._index_entries_max * segment.index_interval_bytes  # Before that there cannot be as many.
+                size > self._index_entries_max * HEADER_BYTES  # No more than one for each batch: it is worth a look.
                 and segment.index_entry_count >= self._index_entries_max
             )
         )

@@ -50,6 +50,7 @@ class Segment:
         "_disk",
         "_file",
         "_handles",
+        "_index_interval_bytes",
         "_is_tail_unknown",
         "_offset_index",
         "_recent_last_offset",
@@ -59,7 +60,6 @@ class Segment:
         "are_indexes_saved",
         "base_offset",
         "first_append_ms",
-        "index_interval_bytes",
         "is_replaced",
         "is_sealed",
         "max_timestamp",
@@ -93,7 +93,7 @@ class Segment:
         self._disk = disk
         self._directory = directory
         self._handles = handles
-        self.index_interval_bytes = index_interval_bytes
+        self._index_interval_bytes = index_interval_bytes
         self._file: File | None = None
         self._offset_index: OffsetIndex | None = None if size else OffsetIndex()
         self._time_index: TimeIndex | None = None if size else TimeIndex()
@@ -219,7 +219,7 @@ class Segment:
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
-        if self._bytes_since_entry > self.index_interval_bytes:
+        if self._bytes_since_entry > self._index_interval_bytes:
             self._add_index_entries(position, last_offset)
         self._bytes_since_entry += size_bytes
         self.are_indexes_saved = False
@@ -272,7 +272,7 @@ class Segment:
             return False
         # The search reads headers at most an index interval behind the one entry, then the one at the next entry.
         start, following = index.bracket(max(offset - self.base_offset, 0))
-        near = min(self.index_interval_bytes + SCAN_CHUNK_BYTES, self.size - start)
+        near = min(self._index_interval_bytes + SCAN_CHUNK_BYTES, self.size - start)
         far = min(SCAN_CHUNK_BYTES, self.size - following)
         return file.is_cached(start, near) and (following < 0 or file.is_cached(following, far))
 

@@ -58,7 +58,7 @@ def decode_commit(view: memoryview, position: int, version: int) -> CommitCall:
     if version >= FLEXIBLE_FROM:
         try:
             call = _decode_single(view, position, version)
-        except (IndexError, struct_error, UnicodeDecodeError):
+        except (IndexError, struct_error, ValueError):
             call = None  # The general codec says what is wrong.
         if call is not None:
             return call
@@ -145,9 +145,10 @@ def encode_committed(correlation_id: int, version: int, topics: Sequence[TopicCo
     """The whole response frame."""
     if version >= FLEXIBLE_FROM and len(topics) == 1 and len(topics[0][1]) == 1:
         topic, ((partition, code),) = topics[0]
-        rest = _answer_rest(topic, partition, code)
-        if rest is not None:
-            return _ANSWER_START.pack(_ANSWER_BYTES + len(rest), correlation_id, 0, 0) + rest
+        if not isinstance(topic, str) or len(topic) < _LONG:  # A name of any length may be asked for.
+            rest = _answer_rest(topic, partition, code)
+            if rest is not None:
+                return _ANSWER_START.pack(_ANSWER_BYTES + len(rest), correlation_id, 0, 0) + rest
     return encode_response(ApiKey.OFFSET_COMMIT, version, correlation_id, _response(topics))
 
 

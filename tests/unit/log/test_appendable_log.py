@@ -263,6 +263,19 @@ def test_a_segment_is_full_by_size_time_or_index() -> None:
     assert rolls(log, 1), "two index entries are all that fit"
 
 
+def test_a_full_index_rolls_though_it_was_made_with_a_smaller_interval() -> None:
+    disk = new_disk()
+    log = open_log(disk, LogConfig(index_interval_bytes=100, segment_index_bytes=8000))
+    while log.segments.active.index_entry_count < 999:
+        append(log, batch_of(1))
+    log.close()
+    log = open_log(disk, LogConfig(index_interval_bytes=1000, segment_index_bytes=8000), clean_shutdown=True)
+    while log.segments.active.index_entry_count < 1000:
+        append(log, batch_of(1))
+    assert log.should_roll(100, NOW_MS)
+
+
+
 def test_nothing_is_appended_between_the_halves_of_a_roll() -> None:
     log = open_log(new_disk())
     append(log, batch_of())

@@ -123,3 +123,23 @@ def test_a_refusal_names_the_same_partitions(version: int) -> None:
         return encode_committed(7, version, [(key, [(0, code), (3, code)]), (key, [])])
 
     assert refused_commit(frame(0), version, 15) == frame(15)
+
+
+def test_hostile_names_are_not_remembered() -> None:
+    """Neither of a request nor of its answer: ten thousand of a megabyte each would be all the memory."""
+    for cached in (hot_commits._decode_head, hot_commits._answer_rest):
+        cached.cache_clear()
+    partition = Request.OffsetCommitRequestPartition(partition_index=3, committed_offset=7, committed_metadata="")
+    for name in ("x" * 128, "x" * 1_000_000, "\N{SNOWMAN}" * 100_000):
+        request = Request(group_id="g", topics=[Request.OffsetCommitRequestTopic(name=name, partitions=[partition])])
+        _, [(topic, _)] = decode_commit(memoryview(codec_for(Request, 9).encode(request)), 0, 9)
+        assert topic == name
+        encode_committed(1, 9, [(name, [(3, 3)])])
+    assert hot_commits._decode_head.cache_info().currsize == hot_commits._answer_rest.cache_info().currsize == 0
+
+
+def test_a_topic_id_that_is_cut_off_is_a_protocol_error() -> None:
+    tail = hot_commits._TAIL.pack(2, 0, 5, -1, 0x01_00_00_00)
+    head = b"\x02g" + bytes(4) + b"\x01\x00\x02" + b"\x11" * 10
+    with pytest.raises(ProtocolError):
+        decode_commit(memoryview(head + tail), 0, 10)
