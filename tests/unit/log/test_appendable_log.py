@@ -275,7 +275,6 @@ def test_a_full_index_rolls_though_it_was_made_with_a_smaller_interval() -> None
     assert log.should_roll(100, NOW_MS)
 
 
-
 def test_nothing_is_appended_between_the_halves_of_a_roll() -> None:
     log = open_log(new_disk())
     append(log, batch_of())
