@@ -219,7 +219,11 @@ class Connection(ReceivingConnection):
         if self.closed:
             return
         if error is not None and pending.parts is not None:
-            pending.parts = self._service.refused(pending.context, pending.parts, error)
+            try:
+                pending.parts = self._service.refused(pending.context, pending.parts, error)
+            except Exception as failure:  # No answer would leave the client waiting.
+                self._on_failed(failure)
+                return
         pending.done = True
         self._send_done()
 

@@ -310,6 +310,23 @@ def test_commits_that_fail_are_refused_in_their_place() -> None:
     run(scene())
 
 
+def test_an_answer_that_cannot_be_refused_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(context: RequestContext, parts: Parts, error: ApiError) -> Parts:
+        raise ZeroDivisionError
+
+    async def scene() -> None:
+        world = World()
+        committed = Outcome()
+        world.service.commits = {2: committed}
+        monkeypatch.setattr(world.service, "refused", refused)
+        world.receive(commits(1, 2, 3))
+        committed.tell(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not known to be committed"))
+        assert world.transport.closed, "its client would wait for ever"
+        assert bytes(world.transport.written) == answers(commits(1))
+
+    run(scene())
+
+
 def test_a_commit_that_had_to_wait_before_it_was_decided_is_held_like_others() -> None:
     async def scene() -> None:
         world = World()
