@@ -127,8 +127,10 @@ class AsyncConsumer:
     async def offsets_for_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         return await self._run(self._consumer.offsets_for_times, timestamps_ms)
 
-    async def commit(self, offsets: Offsets | None = None, *, asynchronous: bool = False) -> None:
-        await self._run(partial(self._consumer.commit, asynchronous=asynchronous), offsets)
+    async def commit(
+        self, offsets: Offsets | None = None, *, asynchronous: bool = False, timeout_s: float | None = None
+    ) -> None:
+        await self._run(partial(self._consumer.commit, asynchronous=asynchronous, timeout_s=timeout_s), offsets)
 
     async def committed(self, partitions: Partitions) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return await self._run(self._consumer.committed, partitions)

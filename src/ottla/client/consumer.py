@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 POLL_SLICE_S: Final = 0.2  # Between slices Python hears Ctrl-C.
 POLL_DEFAULT_MS: Final = 1_000
 ITERATION_POLL_MS: Final = 1_000
+COMMIT_AGAIN_S: Final = 0.1
 RESET_OFFSETS: Final = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END, "none": OFFSET_STORED}
 
 
@@ -311,13 +312,29 @@ class Consumer:
 
     # What is processed
 
-    def commit(self, offsets: Offsets | None = None, *, asynchronous: bool = False) -> None:
-        """Without offsets: the position of every partition read. Returns when the group has them, or at once."""
+    def commit(
+        self, offsets: Offsets | None = None, *, asynchronous: bool = False, timeout_s: float | None = None
+    ) -> None:
+        """Without offsets: the position of every partition read. Returns when the group has them, or at once.
+
+        Tried again for `timeout_s` (`default.api.timeout.ms`) while the coordinator is away, as when a broker restarts.
+        """
         self._need_group("commit")
         chosen = self._positions if offsets is None else offsets
         if not chosen:
             return
         listed = librdkafka_offsets(chosen)
+        deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+        while True:
+            try:
+                self._commit(listed, asynchronous=asynchronous)
+                return
+            except ClientError as error:
+                if asynchronous or not error.retriable or time.monotonic() + COMMIT_AGAIN_S > deadline:
+                    raise
+            time.sleep(COMMIT_AGAIN_S)
+
+    def _commit(self, listed: list[confluent_kafka.TopicPartition], *, asynchronous: bool) -> None:
         answer = self._call("committing", self._kafka.commit, offsets=listed, asynchronous=asynchronous)
         for given in answer or ():
             if given.error is not None:

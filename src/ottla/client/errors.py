@@ -21,6 +21,12 @@ logger = logging.getLogger(__name__)
 
 REPEATED_ERROR_S: Final = 10.0
 HEARD_ERRORS_MAX: Final = 100
+# A broker that is gone for a moment, or a role that moves: librdkafka says `retriable` of its transactions alone.
+RETRIABLE: Final = frozenset({
+    "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD", "_WAIT_CACHE", "_TIMED_OUT", "NETWORK_EXCEPTION", "REQUEST_TIMED_OUT",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR",
+})  # fmt: skip
 
 
 class ClientError(Exception):
@@ -93,10 +99,11 @@ def code_name(error: KafkaError) -> str:
 def client_error(error: KafkaError | KafkaException, doing: str) -> ClientError:
     """Of librdkafka's error, in Kafka's words. `doing` completes "… while"."""
     told: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
+    code = code_name(told)
     return ClientError(
-        code_name(told),
+        code,
         f"{told.str().rstrip('.')} (while {doing})",
-        retriable=told.retriable(),
+        retriable=told.retriable() or code in RETRIABLE,
         fatal=told.fatal(),
         needs_abort=told.txn_requires_abort(),
     )

@@ -48,7 +48,7 @@ class GroupConsumer(Protocol):
     def assignment(self) -> list[TopicPartition]: ...
     def pause(self, partitions: Partitions) -> None: ...
     def resume(self, partitions: Partitions) -> None: ...
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_s: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +264,7 @@ class ParallelConsumer:
         if not offsets:
             return
         try:
-            self._consumer.commit(offsets)
+            self._consumer.commit(offsets, timeout_s=0)  # We try again by ourselves.
         except ClientError as error:
             if error.code not in COMMITS_FORGONE and not error.retriable:
                 raise

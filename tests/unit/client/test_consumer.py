@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from ottla.client import (
     ClientError,
@@ -227,6 +228,48 @@ def test_commit_without_waiting(mock_cluster: MockCluster, open_consumer: Open) 
     consumer.commit_async({partition: 5})
     consumer.commit_sync({TopicPartition(partition.topic, 0): 6})
     assert consumer.committed(partition)[partition].offset == 6  # type: ignore[union-attr]
+
+
+class Troubled:
+    """librdkafka's consumer, which does not know the coordinator for a while."""
+
+    def __init__(self, kafka: object, code: int, *, count: int) -> None:
+        self._kafka = kafka
+        self._code = code
+        self.failures_left = count
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._kafka, name)
+
+    def commit(self, **arguments: object) -> object:
+        if self.failures_left:
+            self.failures_left -= 1
+            raise KafkaException(KafkaError(self._code))
+        return self._kafka.commit(**arguments)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("code", [KafkaError._WAIT_COORD, KafkaError._TRANSPORT, KafkaError.NOT_COORDINATOR])
+def test_a_commit_waits_for_a_coordinator_that_restarts(
+    code: int, mock_cluster: MockCluster, open_consumer: Open
+) -> None:
+    partition = TopicPartition(mock_cluster.topic(partitions=1), 0)
+    consumer = open_consumer(group_id=next(GROUP_NAMES))
+    consumer._kafka = Troubled(consumer._kafka, code, count=3)  # type: ignore[assignment]
+    with pytest.raises(ClientError) as refused:
+        consumer.commit({partition: 4}, timeout_s=0)
+    assert refused.value.retriable
+    consumer.commit({partition: 5})
+    assert consumer.committed(partition)[partition].offset == 5  # type: ignore[union-attr]
+
+
+def test_a_commit_that_is_refused_is_not_repeated(mock_cluster: MockCluster, open_consumer: Open) -> None:
+    partition = TopicPartition(mock_cluster.topic(partitions=1), 0)
+    consumer = open_consumer(group_id=next(GROUP_NAMES))
+    troubled = Troubled(consumer._kafka, KafkaError.ILLEGAL_GENERATION, count=3)
+    consumer._kafka = troubled  # type: ignore[assignment]
+    with pytest.raises(ClientError, match="ILLEGAL_GENERATION"):
+        consumer.commit({partition: 5})
+    assert troubled.failures_left == 2
 
 
 def test_nothing_read_is_nothing_to_commit(open_consumer: Open) -> None:

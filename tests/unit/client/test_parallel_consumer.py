@@ -67,7 +67,7 @@ class PlayedConsumer:
     def resume(self, partitions: Partitions) -> None:
         self.paused -= set(partition_list(partitions))
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_s: float) -> None:
         if self.commit_error is not None:
             raise self.commit_error
         self.commits.append({partition: position.offset for partition, position in offsets.items()})
