@@ -201,7 +201,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def whole_suite_ran(config: pytest.Config) -> bool:
     chosen = [Path(str(argument).split("::")[0]) for argument in config.args]
-    narrowed = config.option.keyword or config.option.markexpr or config.option.lf
+    narrowed = config.option.keyword or config.option.markexpr or getattr(config.option, "lf", False)
     return not narrowed and all(path.is_dir() for path in chosen)
 
 
