@@ -11,8 +11,10 @@ import pytest
 
 import ottla
 from ottla import TopicPartition
-from ottla.client.raw.cluster import Cluster
+from ottla.client.raw.cluster import Cluster, CoordinatorKind
 from ottla.client.raw.transactions import Transactions
+from ottla.wire import api
+from ottla.wire.apis import ApiKey
 from tests.conformance.client import Record
 from tests.conformance.handles import write
 from tests.conformance.raw_requests import begin_hanging_transaction
@@ -66,6 +68,28 @@ def test_a_description_has_members_and_lag_in_records_and_seconds(
     shown = run("group", "describe", group).stdout
     assert re.search(rf"^ +{orders} +1 +\d+ +\d+ +2 +1 h", shown, re.MULTILINE)
     assert re.search(r"^ lag +2 records, 1 h", shown, re.MULTILINE)
+
+
+def test_groups_are_listed_though_one_cannot_be_described(
+    run: Ottla, broker: BrokerUnderTest, orders: str, member: ottla.Consumer
+) -> None:
+    """C programs read its name up to the NUL; and a group may be gone between the list and its description."""
+    kind = api.OffsetCommitRequest
+    partition = kind.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    group = f"half-{orders}\0name"
+    with Cluster(broker.bootstrap, client_id="test", timeout_s=WAIT_S) as cluster:
+        about = api.MetadataRequest(topics=[api.MetadataRequest.MetadataRequestTopic(name=orders)])
+        [known] = cluster.ask(ApiKey.METADATA, about, api.MetadataResponse).topics
+        topic = kind.OffsetCommitRequestTopic(topic_id=known.topic_id, partitions=[partition])
+        request = kind(group_id=group, member_id="", topics=[topic])
+        coordinator = cluster.coordinator(CoordinatorKind.GROUP, group)
+        answer = cluster.ask(ApiKey.OFFSET_COMMIT, request, api.OffsetCommitResponse, at=coordinator)
+    assert answer.topics[0].partitions[0].error_code == 0
+    listed = {each["group"]: each["members"] for each in json_of(run("group", "list", "--json"))}
+    assert listed[f"group-{orders}"] == 1
+    assert listed[f"half-{orders}"] is None
+    assert re.search(rf"^ +half-{orders} +Empty +\? +classic", run("group", "list").stdout, re.MULTILINE)
+    assert "GROUP_ID_NOT_FOUND" not in run("doctor", "--sample", "1").stdout
 
 
 def test_groups_are_listed(run: Ottla, orders: str, member: ottla.Consumer) -> None:

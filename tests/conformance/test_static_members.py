@@ -9,6 +9,7 @@ from tests.conformance.error_codes import FENCED_INSTANCE_ID
 from tests.conformance.groups import Member, each_of, new_group, settled
 from tests.conformance.registry import Can, can, clients_that
 from tests.conformance.under_test import Keeper
+from tests.conformance.waiting import eventually
 
 PARTITIONS = 3
 INSTANCES = ["one", "two", "three"]
@@ -28,6 +29,8 @@ def test_scene_28_a_rolling_restart_of_static_members_moves_nothing(
     group = new_group()
     settings = {"session_ms": 30_000, "heartbeat_ms": 300, "reset": "earliest"}
     members = [join(client, group, three_partitions, instance=instance, **settings) for instance in INSTANCES]
+    if can(client, Can.SHOW_GENERATION):
+        eventually(lambda: one_generation(members))  # The first may be about to hear of the next one.
     before = list(settled(members, partitions=PARTITIONS).values())
     generations = [member.generation for member in members]
     told_before = [len(member.events) for member in members]
@@ -42,6 +45,11 @@ def test_scene_28_a_rolling_restart_of_static_members_moves_nothing(
         assert [member.generation for member in members] == generations
     described = keeper.client.call("describe_group", group=group)
     assert sorted(member["instance"] for member in described["members"]) == sorted(INSTANCES)
+
+
+def one_generation(members: list[Member]) -> None:
+    settled(members, partitions=PARTITIONS)
+    assert len({member.generation for member in members}) == 1
 
 
 @clients_that(Can.JOIN_GROUPS, Can.BE_STATIC)

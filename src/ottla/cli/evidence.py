@@ -179,7 +179,7 @@ def replaced_disks(
 def look(admin: Admin, unreachable: Collection[NodeId] = ()) -> Look:
     """Without what only those could tell; groups are then left out as a whole, for any broker may coordinate some."""
     listings = [] if unreachable else admin.list_groups()
-    groups = admin.describe_groups([listing.group for listing in listings]) if listings else {}
+    groups = admin.describe_groups([listing.group for listing in listings], missing_ok=True) if listings else {}
     committed = {
         group: {where: position.offset for where, position in admin.list_group_offsets(group).items()}
         for group in groups

@@ -15,12 +15,12 @@ from ottla.client.groups import GroupDescription, GroupListing, GroupMember
 STATE_STYLES = {"Stable": "green", "Empty": "dim", "Dead": "red"}
 
 
-def listing_document(listing: GroupListing, described: GroupDescription) -> dict[str, Any]:
+def listing_document(listing: GroupListing, described: GroupDescription | None) -> dict[str, Any]:
     return {
         "group": listing.group,
         "state": listing.state,
         "type": listing.type,
-        "members": len(described.members),
+        "members": None if described is None else len(described.members),
         "simple": listing.is_simple,
     }
 
@@ -30,7 +30,7 @@ def groups_table(listings: Iterable[GroupListing], described: dict[str, GroupDes
         (
             Text(listing.group, style="bold"),
             state_text(listing.state),
-            number(len(described[listing.group].members)),
+            number(len(described[listing.group].members)) if listing.group in described else plain("?"),
             plain(listing.type),
         )
         for listing in listings
