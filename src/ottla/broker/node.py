@@ -278,7 +278,7 @@ class Node:
     @property
     def is_cut_off(self) -> bool:
         """Others lead by now what this node believes to lead. Its clients had better ask them."""
-        return len(self.runtime.image.brokers) > 1 and self.lifecycle.is_broker and self.lifecycle.is_unheard
+        return len(self.image.brokers) > 1 and self.lifecycle.is_broker and self.lifecycle.is_unheard
 
     def _on_role_changed(self) -> None:
         if self.quorum.is_leader and not self.active_controller.is_active:

@@ -60,15 +60,23 @@ class AdminBase:
         return {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
 
     def _finish(self, doing: str, futures: Mapping[K, Future[Any]], *, name: Callable[[K], str] = str) -> dict[K, Any]:
-        done: dict[K, Any] = {}
-        failures: dict[str, ClientError] = {}
-        for part, future in futures.items():
-            try:
-                done[part] = future.result()
-            except KafkaException as error:
-                failures[name(part)] = client_error(error, f"{doing} {name(part)}")
+        done, failures = finished(doing, futures, name=name)
         raise_failures(failures)
         return done
+
+
+def finished(
+    doing: str, futures: Mapping[K, Future[Any]], *, name: Callable[[K], str] = str
+) -> tuple[dict[K, Any], dict[str, ClientError]]:
+    """Waits for all: what was done, and what failed by its name."""
+    done: dict[K, Any] = {}
+    failures: dict[str, ClientError] = {}
+    for part, future in futures.items():
+        try:
+            done[part] = future.result()
+        except KafkaException as error:
+            failures[name(part)] = client_error(error, f"{doing} {name(part)}")
+    return done, failures
 
 
 def raise_failures(failures: Mapping[str, ClientError]) -> None:

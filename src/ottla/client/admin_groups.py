@@ -11,8 +11,8 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 
 from ottla.base.errors import ErrorCode
 from ottla.base.types import TopicPartition
-from ottla.client.admin_base import AdminBase, raise_failures
-from ottla.client.errors import ClientError, client_error, code_name, coded_error
+from ottla.client.admin_base import AdminBase, finished, raise_failures
+from ottla.client.errors import client_error, code_name, coded_error
 from ottla.client.groups import GroupDescription, GroupListing, GroupMember
 from ottla.client.offsets import librdkafka_offsets, positions
 from ottla.client.raw.cluster import CoordinatorKind
@@ -59,20 +59,12 @@ class GroupAdmin(AdminBase):
     def describe_groups(self, groups: Iterable[str], *, missing_ok: bool = False) -> dict[str, GroupDescription]:
         """Of groups that exist; a name that nobody has used is `GROUP_ID_NOT_FOUND`, or left out with `missing_ok`."""
         futures = self._kafka.describe_consumer_groups(c_texts(groups, "the group"), request_timeout=self._timeout_s)
-        found: dict[str, GroupDescription] = {}
-        failures: dict[str, ClientError] = {}
-        for name, future in futures.items():
-            doing = f"describing group {name}"
-            try:
-                described = description(future.result())
-            except KafkaException as error:
-                failures[name] = client_error(error, doing)
-                continue
-            # Before Kafka 3.8 (DescribeGroups 6) a group that does not exist was described as a dead one.
-            if described.state == "Dead":
-                failures[name] = coded_error(ErrorCode.GROUP_ID_NOT_FOUND, doing, "no such group")
-            else:
-                found[name] = described
+        done, failures = finished("describing group", futures)
+        found = {name: description(each) for name, each in done.items()}
+        # Before Kafka 3.8 (DescribeGroups 6) a group that does not exist was described as a dead one.
+        for name in [name for name, each in found.items() if each.state == "Dead"]:
+            del found[name]
+            failures[name] = coded_error(ErrorCode.GROUP_ID_NOT_FOUND, f"describing group {name}", "no such group")
         if missing_ok:
             failures = {name: each for name, each in failures.items() if each.code != NOT_FOUND}
         raise_failures(failures)

@@ -61,8 +61,9 @@ def _commit(node: Node, context: RequestContext, call: CommitCall, index: int) -
 
 
 def _refused(node: Node, context: RequestContext, call: CommitCall, error: ApiError) -> Parts:
+    _, topics = call
     version = context.api_version
-    outcomes = refusals(call[1], _known_topics(node, version), error.code)
+    outcomes = refusals(topics, _known_topics(node, version), error.code)
     return [encode_committed(context.correlation_id, version, outcomes)]
 
 
